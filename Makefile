@@ -66,8 +66,8 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
 # Tests write to a temporary folder in place of /tmp, and the browser and Ansible use the folder in
-# place of the home folder. Servers that do not run as root need access to it. If a test calls make,
-# that make gets no flags of this make.
+# place of the home folder. Servers that do not run as root need access to this folder. If a test
+# calls make, that make gets no flags of this make.
 PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
@@ -119,17 +119,17 @@ doctor: ##- Benchmark: check this machine and print fixes (2 s; installs Python 
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 SHOWN = $(if $(RESULTS),$(call quoted,RESULTS),'$(NEWEST)')
-report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/... (10 s; installs as doctor)
+report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/... (10 s; installs what doctor installs)
 	@test -n $(SHOWN) || { echo 'no results yet: run make bench first'; exit 1; }
 	@$(SETUP) read
 	@$(ZEROHTTPD) report $(SHOWN) $(ARGS)
 
-serve: ## Learn: run servers, each with its own Redis, and the page /live (until Ctrl-C; installs as bench): make serve SERVER="iterative epoll"
+serve: ## Learn: run servers, each with its own Redis, and the page /live (until Ctrl-C; installs what bench installs): make serve SERVER="iterative epoll"
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
 
-study: ##- Benchmark: measure a study of your own (some minutes; installs as bench): make study FILE=my.toml
+study: ##- Benchmark: measure a study of your own (some minutes; installs what bench installs): make study FILE=my.toml
 	@test -n $(call quoted,FILE) || { echo 'give a file, for example: make study FILE=my.toml'; exit 1; }
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all baselines
@@ -170,7 +170,7 @@ site: ## Learn: make the web site: the annotated source and all documents (15 s;
 	@echo 'Open build/site/tutorial/book/index.html in a browser. The search needs a server:'
 	@echo '  $(PYTHON) -m http.server --bind 127.0.0.1 --directory build/site'
 
-slides: ## Teach: make slides and sheets (10 s; installs as doctor); ARGS=--expected measures their figures on this machine (2 min)
+slides: ## Teach: make slides and sheets (10 s; installs what doctor installs); ARGS=--expected measures their figures on this machine (2 min)
 	@$(SETUP) read $(if $(findstring --expected,$(ARGS)),build bench)
 	@$(if $(findstring --expected,$(ARGS)),$(MAKE) --no-print-directory all baselines >&2)
 	@$(ZEROHTTPD) slides $(ARGS)
@@ -195,7 +195,7 @@ student-copy: ##- Teach: make an archive for students, without solutions and ans
 	@$(SETUP) read fault
 	@$(ZEROHTTPD) student-copy $(ARGS)
 
-new: ## Learn: create a server of your own (1 s; installs as bench): make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
+new: ## Learn: create a server of your own (1 s; installs what bench installs): make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@test -n $(call quoted,NAME) || { echo 'give a name, for example: make new NAME=08_mine FROM=scratch'; exit 1; }
 	@$(SETUP) build bench
 	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
@@ -218,7 +218,7 @@ grade-all: ## Teach: grade a class (up to 1 min each; installs copydetect: 40 MB
 	@$(BUILD_GRADER)
 	@$(ZEROHTTPD) grade-all $(call quoted,FOLDER) $(ARGS)
 
-torture: ##- Benchmark: test the robustness of servers under attack (5 min; installs as bench); ARGS="--servers epoll"
+torture: ##- Benchmark: test the robustness of servers under attack (5 min; installs what bench installs); ARGS="--servers epoll"
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) torture $(ARGS)
@@ -229,21 +229,21 @@ baselines: $(BASELINES:%=$(BASELINE)/%) $(BASELINE)/first $(BASELINE)/without.so
 # The lab needs root. For other users, the lab's tests are skipped and its packages not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## Contribute: run the tests of a commit (5 min; installs 370 MB); ARGS="-k guestbook --server epoll"
-test-all: ##- Contribute: run all tests before a merge (16 min; installs 370 MB); ARGS=--every-server repeats the shared ones in each server
+test-all: ##- Contribute: run all tests before a merge (16 min; installs 370 MB); ARGS=--every-server repeats the shared tests in each server
 test: TIER = --commit
 test test-all:
 	@$(SETUP) build bench test $(LAB_TESTS)
 	@$(MAKE_ALL) all baselines unit faults
 	@$(PYTEST) $(call PARALLEL,6) $(TIER) $(ARGS)
 
-test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (10 min; installs as test, and clang)
+test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (10 min; installs what test installs, and clang)
 
 test-debug:
 	@$(SETUP) build bench test sanitize
 	@$(MAKE_ALL) debug TARGET='all unit'
 	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/debug $(ARGS)
 
-test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/ (5 min; installs as test)
+test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/ (5 min; installs what test installs)
 	@$(SETUP) build bench test
 	@$(MAKE_ALL) plain faults
 	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/plain $(ARGS)
@@ -297,7 +297,7 @@ help: ##- Contribute: list the commands (1 s); ALL=1 lists all
 	@for group in Learn Teach Benchmark Contribute; do echo "$$group:"; \
 		sed -n "s/^\([a-z._-]*\):.*##$(if $(ALL),-*) $$group: \(.*\)/\1@\2/p" Makefile | \
 		awk -F@ '{ printf "  %-21s %s\n", $$1, $$2 }'; done
-	@echo 'The times are of two CPUs, without the installation. A command without "installs" installs nothing.'
+	@echo 'The times were measured on two CPUs, without the installation. A command without "installs" installs nothing.'
 	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
 .PHONY: all debug plain tsan bench lab lab-down doctor report serve study measure peers cost experiment torture timeline site book floor slides expected fault student-copy hint new grade grade-all baselines test \
@@ -379,7 +379,7 @@ $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 # Report missing headers once, with the command that installs them.
 $(BUILD)/headers: Makefile
 	@command -v '$(firstword $(CC))' >/dev/null || { echo 'There is no C compiler called $(firstword $(CC)).'; \
-		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or give another one: make all CC=clang'; exit 1; } >&2
+		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or name another compiler: make all CC=clang'; exit 1; } >&2
 	@mkdir -p $(@D)
 	@printf '#include <%s.h>\n' uthash utlist linux/openat2 linux/landlock | \
 		$(COMPILE) -E -xc - >/dev/null 2>$@ || { grep -i 'error' $@; rm $@; \

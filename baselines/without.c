@@ -208,7 +208,7 @@ time_t time(time_t *place) {
    this. */
 long syscall(long number, ...) {
     NEXT(syscall);
-    long words[6]; /* no call has more */
+    long words[6]; /* no call has more arguments */
     va_list given;
 
     va_start(given, number);

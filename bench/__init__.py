@@ -3,7 +3,7 @@
 
 A package imports only from packages below it in this list; `make lint` checks this:
 
-    cli                       the commands; each loads only what it needs
+    cli                       the commands; each imports only the modules that it needs
     grade                     points for a server and names of its faults, in a sandbox
     faults                    copies of a server with a fault to find
     deploy    book            transfer to other hosts and back; the annotated source

@@ -32,8 +32,8 @@ def run(words: Sequence[str]) -> int:
             raise LabError("this is a host of a lab; run the command on the machine itself")
         if options.needs_root and kernel.in_a_chroot():
             raise LabError(
-                "this is a chroot: a command on a host would leave it and see the machine's own "
-                "files. Use a container with its own root (pivot_root), or no chroot"
+                "this is a chroot: a command on a host would leave the chroot and see the "
+                "machine's own files. Use a container with its own root (pivot_root), or no chroot"
             )
         return int(options.run(options))
     except (LabError, OSError) as error:
@@ -82,7 +82,7 @@ def _exec(options: argparse.Namespace) -> int:
         raise LabError(f"host '{options.host}' is down; see {see}")
     folder = Path.cwd()
     cpu = next(each.cpu for each in known.plan.hosts if each.name == options.host)
-    # Enter the UTS namespace first, because `down` finds a lab's processes by the mark in it.
+    # Enter the UTS namespace first, because `down` finds a lab's processes by its mark.
     kernel.enter(descriptor, kernel.NEW_HOST_NAME)
     limits.join(known.groups[options.host], cpu)
     kernel.enter(descriptor, host.NEW | kernel.NEW_PROCESSES)
@@ -106,7 +106,7 @@ def _ssh(options: argparse.Namespace) -> NoReturn:
 
 
 def _find(options: argparse.Namespace) -> Known:
-    """Return the state of a lab. Raise LabError if it is not up or has no host of this name."""
+    """Return the state of a lab. Raise LabError if the lab is not up or lacks the named host."""
     known = state.load(options.name)
     if known is None or not known.keeper.alive:
         make = f"scripts/lab up{plan.name_option(options.name)}"
@@ -150,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
         "--servers", type=int, default=1, metavar="N", help="make N server hosts (default 1)"
     )
     make.add_argument("--delay", metavar="TIME", help="delay each sent packet, e.g. by 0.2ms")
-    make.add_argument("--rate", metavar="RATE", help="limit what each host sends, e.g. to 1gbit")
+    make.add_argument("--rate", metavar="RATE", help="limit each host's sending, e.g. to 1gbit")
     make.add_argument(
         "--share",
         action="append",
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOST=PERCENT",
         help="limit a host to PERCENT of its CPU (may be given several times)",
     )
-    command("down", _down, True, "End the hosts and remove everything, also after a failure.")
+    command("down", _down, True, "End the hosts and remove the lab, also after a failure.")
     command("status", _status, False, "Show the hosts.")
     for name, run, needs_root, text in (
         ("exec", _exec, True, "Run a command on a host, without the network."),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Mount the machine's files on a host: a read-only view with a private layer for changes.
 
-Both together are an overlay: a host reads the machine's files, and its first write to a file makes
-a copy in memory that only this host sees. An overlay covers one file system without the mounts
-below it, so each file system that hosts need has its own overlay.
+The view and the layer are an overlay: a host reads the machine's files, and its first write to a
+file makes a copy in memory that only this host sees. An overlay covers one file system without the
+mounts below it, so each file system that hosts need has its own overlay.
 """
 
 import os
@@ -31,8 +31,8 @@ OWN = ("/dev", "/proc", "/run", "/sys", "/tmp")
 """Each host has its own instance of these folders."""
 
 FILE_SYSTEMS = ("btrfs", "exfat", "ext", "f2fs", "fuseblk", "nfs", "ntfs", "vfat", "xfs", "zfs")
-"""The first letters of types of file systems with files. `status` lists such mounts that hosts
-lack."""
+"""The first letters of the types of file systems that have files. `status` lists mounts of these
+types that hosts lack."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 

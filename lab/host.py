@@ -23,14 +23,14 @@ NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NET
 DESCRIPTORS = 65_536
 SHELL_START = (".bashrc", ".bash_profile", ".bash_login", ".profile")
 """Start-up files of root's shell (version managers, prompts). A host does not have these files,
-because each ssh command would run them, up to a second long with a fifth of a CPU."""
+because each ssh command would run them, for up to a second with a fifth of a CPU."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 SETTINGS = Path("/run/zerohttpd-lab")
 """The folder on a host for the files of the host's sshd."""
 
 SSHD_CONFIG = f"""\
-# The accounts are the machine's. Passwords are not accepted: keys only, and no PAM.
+# The host has the machine's accounts. sshd accepts keys only, no passwords and no PAM.
 Port 22
 HostKey {SETTINGS}/host_key
 AuthorizedKeysFile {SETTINGS}/authorized_keys .ssh/authorized_keys
@@ -50,8 +50,8 @@ PidFile none
 def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) -> NoReturn:
     """Turn this process, the first of a new PID namespace, into the host.
 
-    Send `keeper` our PID outside of the lab, and wait for its answer: then eth0 exists. Just before
-    the start of sshd, send the device of our root and the list of read-only folders.
+    Send `keeper` our PID outside of the lab, and wait for the answer, after which eth0 exists. Just
+    before the start of sshd, send the device of our root and the list of read-only folders.
     """
     os.setsid()
     limits.join(groups, host.cpu)
@@ -127,7 +127,7 @@ def _unlock_root(shadow: Path) -> None:
 
 
 def _start_sshd(log: int) -> NoReturn:
-    # Set the limits here, because without PAM a login gets those of sshd.
+    # Set the limits here, because without PAM a login gets the limits of sshd.
     hard = max(resource.getrlimit(resource.RLIMIT_NOFILE)[1], DESCRIPTORS)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
@@ -169,7 +169,7 @@ def make_switch(plan: LabPlan) -> None:
 
 
 def connect(host: str, pid: int) -> None:
-    """Connect the bridge to the network namespace of a process, in which this makes eth0.
+    """Connect the bridge to the network namespace of a process, and make eth0 there.
 
     `pid`: the PID of the process in the namespace of /proc.
     """
@@ -185,11 +185,11 @@ def shape(delay: str | None, rate: str | None) -> None:
     """Delay the packets that eth0 sends in a host's network namespace, and limit their rate."""
     parent = "root"
     if delay:
-        # A queue that cannot hold all delayed packets would drop some.
+        # A queue that cannot hold all delayed packets would drop packets.
         _tc("--delay", "netem", f"root handle 1: netem delay {delay} limit 100000")
         parent = "parent 1:1"
     if rate:
-        # At least two of the largest packets that an interface gets from the kernel (64 KB).
+        # A burst is at least two of the largest packets that the kernel gives an interface (64 KB).
         burst = max(131_072, bits_per_second(rate) // 8 // 250)
         _tc("--rate", "tbf", f"{parent} handle 2: tbf rate {rate} burst {burst} latency 50ms")
 
@@ -206,7 +206,7 @@ def _tc(option: str, kind: str, rest: str) -> None:
     done = subprocess.run(words, capture_output=True, text=True)
     if "kind is unknown" in done.stderr or "qdisc not found" in done.stderr:
         raise LabError(
-            f"{option}: {kind} is not available in this kernel (module sch_{kind}); leave it out"
+            f"{option}: {kind} is not available in this kernel (module sch_{kind}); omit {option}"
         )
     if done.returncode != 0:
         raise LabError(f"{option}: tc: {_first_line(done.stderr)}")

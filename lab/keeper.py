@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Make a lab (`up`), and remove all of it after an error. This file also has the keeper, the first
-process of a lab. When the keeper ends, all other processes of the lab end.
+"""Make a lab (`up`), and remove it after an error. This file also has the keeper, the first process
+of a lab. When the keeper ends, all other processes of the lab end.
 
 The keeper runs in a network namespace with the bridge, starts each host in its own namespaces, then
 passes connections to ssh (relay.py). `up` forks the keeper as the first process of a new PID
-namespace. Until all hosts answer, the end of `up` ends the keeper; after that only a signal
-ends it.
+namespace. Until all hosts answer, the keeper ends together with `up`; later only a signal ends the
+keeper.
 """
 
 import os
@@ -81,8 +81,8 @@ def _start_keeper(lab: LabPlan) -> None:
         child.go_on()
         child.hear(UP_SECONDS)
     except BaseException:
-        # Kill the keeper here: remains.clear() does not find it before it has the lab's mark, and
-        # it would continue to make the lab.
+        # Kill the keeper here: remains.clear() does not find a keeper that has no mark yet, and the
+        # keeper would continue to make the lab.
         os.kill(child.pid, signal.SIGKILL)
         os.waitpid(child.pid, 0)
         raise
@@ -189,7 +189,8 @@ def _build(plan: LabPlan) -> None:
 
 
 def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
-    """Wait until sshd on a host answers over the bridge. `pid`: the PID of sshd here."""
+    """Wait until sshd on a host answers over the bridge. `pid`: the PID of sshd in this
+    process's namespace."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
         try:
@@ -197,7 +198,7 @@ def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
                 if connection.recv(4) == b"SSH-":
                     return
         except OSError:
-            pass  # not yet
+            pass  # sshd does not accept connections yet
         log = Path(plan.folder, f"{one.name}.log")
         if os.waitpid(pid, os.WNOHANG)[0] or time.monotonic() > deadline:
             lines = log.read_text(errors="replace").strip().splitlines() or ["no answer"]
@@ -212,6 +213,6 @@ def _keep() -> NoReturn:
         with suppress(ChildProcessError):  # all hosts have ended; the bridge stays until `down`
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        # sigwait(3), not handlers: Python would run a handler only after a call like this returns.
+        # sigwait(3), not handlers: Python would run a handler only after a waiting call returns.
         if signal.sigwait({signal.SIGCHLD, *ENDINGS}) in ENDINGS:
             os._exit(0)

@@ -65,7 +65,7 @@ def unshare(kinds: int) -> None:
 
 
 def enter(descriptor: int, kinds: int) -> None:
-    """Move this process into a namespace; for a pidfd, into those of the pidfd's process."""
+    """Move this process into a namespace; for a pidfd, into the namespaces of its process."""
     _check(_libc.setns(descriptor, kinds), "setns")
 
 
@@ -178,7 +178,7 @@ class LabProcess:
         return report
 
     def go_on(self) -> None:
-        """Make the child continue, which waits for this call after its first report."""
+        """Make the child continue: after its first report, the child waits for this call."""
         self.line.send(None)
 
 

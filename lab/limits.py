@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Limit a host to a share of one CPU with control groups (version 2 or 1), or by affinity alone.
 
-A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy. With version 1, there is such a
-group in each of the hierarchies cpu, cpuacct and cpuset, and in that of version 2 if it is mounted.
-Only groups with this path are removed.
+A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy. With version 1, the group is in
+the hierarchies cpu, cpuacct and cpuset, and in the hierarchy of version 2 if it is mounted. Only
+groups with this path are removed.
 """
 
 import os
@@ -143,8 +143,8 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
     wanted = {"cpu", "cpuacct", "cpuset"}
     used = [one for one in writable if one.version == 1 and one.controllers & wanted]
     if any("cpu" in one.controllers for one in used):
-        # Version 2 without controllers limits nothing, but it counts CPU time: the benchmark on a
-        # host makes groups below the host's group, and measures servers with them.
+        # Version 2 without controllers limits nothing, but counts CPU time: the benchmark on a host
+        # makes groups below the host's group, and measures servers with these groups.
         return "cgroup v1", used + [one for one in writable if one.version == 2][:1], ""
     reason = "no writable control groups with the cpu controller here"
     return "affinity only", [], reason

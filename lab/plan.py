@@ -50,7 +50,7 @@ class LabPlan:
     project: str
     """Folder of the project, which every host must see."""
     home: str
-    """Home folder of the lab's owner, which every host sees, too."""
+    """Home folder of the lab's owner, which every host also sees."""
     folder: str
     """The folder of the lab's state; see state.py."""
     delay: str | None

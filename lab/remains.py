@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Find and remove, by a lab's name, all that exists of the lab on this machine.
+"""Find and remove everything of a lab on this machine, by the lab's name.
 
-Each process of a lab is in a UTS namespace whose NIS domain is the lab's mark. The kernel keeps the
-mark as long as the process runs, even if the lab's folder is lost. No process outside of the lab
-has this mark by accident.
+Each process of a lab is in a UTS namespace whose NIS domain is the lab's mark. The mark exists
+until the process ends, even if the lab's folder is lost. No process outside of the lab has this
+mark by accident.
 """
 
 import os
@@ -29,7 +29,8 @@ class Removed(NamedTuple):
 
 
 def clear(name: str) -> Removed:
-    """Remove all of a lab. Raise LabError if a process or file there does not belong to the lab."""
+    """Remove everything of a lab. Raise LabError if a process in its groups or a file in its folder
+    does not belong to the lab."""
     killed = _kill_all(state.mark_of(name))
     groups = limits.left_over(name)
     for group in groups:
@@ -123,7 +124,7 @@ def _refuse_strangers(group: Path) -> None:
         for pid in pids:
             with suppress(OSError):  # an ending process has no namespaces
                 _namespace(pid)
-                raise LabError(f"process {pid} in {group} is not the lab's: nothing was changed")
+                raise LabError(f"process {pid} in {group} is not of the lab; the group remains")
         if time.monotonic() > deadline:
             raise LabError(f"process {pids[0]} of the lab does not end; try again later")
         time.sleep(0.02)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The state of a running lab: the folder /run/zerohttpd-lab/NAME/, for its owner only.
 
-mark                       the lab's mark; a folder without it is never changed
+mark                       the lab's mark; a folder without its mark is never changed
 state.json                 the plan and the processes; written when all hosts answer
 inventory.ini              for Ansible
 ssh_config key known_hosts for ssh; the key is for this lab only
@@ -47,7 +47,7 @@ class Identity:
 
     @classmethod
     def of(cls, pid: int) -> "Identity":
-        """Return the identity of a running process. Raises OSError if it does not run."""
+        """Return the identity of a running process. Raises OSError if the process has ended."""
         return cls(pid, start_of(pid))
 
     @property
@@ -115,7 +115,7 @@ def mark_of(name: str) -> str:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Wait until no other `up` or `down` runs, and let none run in the `with` block."""
+    """Wait until no other `up` or `down` runs, and exclude others during the `with` block."""
     while (descriptor := _lock()) is None:
         pass
     try:
@@ -156,7 +156,7 @@ def left_over(name: str) -> list[Path]:
     if new.is_dir() and not new.is_symlink():
         strange = {entry.name for entry in new.iterdir()} - {"mark", "stage"}
         if strange:
-            raise LabError(f"{new} is not the lab's: it contains {', '.join(sorted(strange))}")
+            raise LabError(f"{new} is not of the lab: it contains {', '.join(sorted(strange))}")
     folder = folder_of(name)
     if os.path.lexists(folder) and not _is_marked(folder, name):
         raise LabError(f"{folder} does not have the lab's mark: not changed; remove it yourself")
@@ -199,7 +199,7 @@ def stat_of(pid: int | str) -> list[str]:
 
 
 def start_of(pid: int) -> int:
-    """Return the start time of a process in ticks since the boot. Raises OSError if it has
+    """Return the start time of a process in ticks since the boot. Raises OSError if the process has
     ended."""
     words = stat_of(pid)
     if words[0] in "ZX":

@@ -47,7 +47,7 @@ disable_services_of() {
         *@.*) ;; # a pattern for units, not a unit
         /lib/systemd/system/*.* | /usr/lib/systemd/system/*.*) disable_unit "${file##*/}" ;;
         /etc/init.d/*) update-rc.d "${file##*/}" disable ;;
-        esac || say "could not disable ${file##*/}; please do"
+        esac || say "could not disable ${file##*/}: disable it yourself"
     done <<<"$files"
 }
 
@@ -60,13 +60,13 @@ disable_unit() {
 }
 
 apt_get() {
-    # Otherwise needrestart, if it is installed, would restart the user's services afterwards.
+    # NEEDRESTART_SUSPEND: needrestart, if it is installed, must not restart the user's services.
     DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C \
         apt-get --quiet=2 --yes --no-install-recommends \
         -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
 }
 
-# Prints the size of the download, and on a terminal also the progress.
+# Prints the size of the download, and on a terminal the progress, too.
 install_and_count() { # FILE PACKAGE...: write the whole output of apt-get into FILE
     local said=$1 watched=
     shift

@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$project"
 
 # Sets the array `files` to the files that git tracks or would add, without results of a build. Git
-# rejects another user's folder that is no safe.directory. A check must not pass without files.
+# rejects another user's folder that is no safe.directory. A check without files must fail.
 list() {
     local found
     found=$(git -c safe.directory='*' ls-files --cached --others --exclude-standard -- "$@") || found=
@@ -23,7 +23,7 @@ lint_layout() {
     .venv/bin/clang-format --dry-run --Werror "${files[@]}"
 }
 
-# A file that has passed is checked again only after it, one of its headers or the rules change.
+# A file that has passed is checked again only if the file, one of its headers or the rules change.
 lint_tidy() {
     list '[0-9]*/*.c' 'lib/*.c' 'ops/*.c' 'baselines/*.c'
     mkdir -p build/lint/tidy
@@ -62,14 +62,14 @@ lint_structure() {
     .venv/bin/lint-imports --no-logo >build/lint/imports || { cat build/lint/imports; return 1; }
 }
 
-# The files that need no licence; all other files have it in their first three lines.
+# The files that need no licence line; all other files have it in their first three lines.
 not_licensed=(
     LICENSE '*.md'                      # texts for readers: README names the licence
-    'public/*' 'templates/*'            # what the servers serve: it is measured, byte by byte
+    'public/*' 'templates/*'            # the served files, whose bytes are measured
     '*.json' '*.csv' '*.png' '*.gz'     # formats without comments
-    '*/ldflags'                         # options of the linker, without comments as well
+    '*/ldflags'                         # options of the linker, also without comments
     'tests/fuzz/corpus/*' '**/recorded/*' tests/e2e/kinds/cost.txt tests/e2e/kinds/claims.txt tests/e2e/http/cases.txt  # inputs and recorded data
-    '*.patch'                           # changes of files that have the line
+    '*.patch'                           # changes of files that have the licence line
     'requirements/*.txt' '*/go.sum'     # written by tools
 )
 lint_licence() {

@@ -29,12 +29,12 @@ MARKDOWN_CODE = re.compile(r"^( *)(```|~~~).*?^\1\2|``.+?``|`[^`]+`|\]\([^)]*\)"
 HTML_CODE = re.compile(
     r"<(style|script|code|pre|svg)\b.*?</\1>|<[^>]*>|\{([{%#]).*?[}%#]\}", re.S | re.I
 )
-# A sentence begins after a punctuation mark, after an empty line, or at a piece's beginning.
+# A sentence begins after a punctuation mark, after an empty line, or at the beginning of a piece.
 BEGINNING = r"""(?:\A|[.:;!?][)"*]*\s|\n[\s*#/>|-]*\n)[\s*#/>|"'\\_frb-]*"""
 
 
 def pieces(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield each piece of a file's prose, after the number of its first line."""
+    """Yield the number of the first line and the text of each piece of a file's prose."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield 1, MARKDOWN_CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)

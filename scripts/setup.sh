@@ -24,7 +24,7 @@ readonly oha_version=1.16.0 # an installed oha is used if it is 1.4 or newer
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# ---- What is missing ----
+# ---- Missing programs and packages ----
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 
@@ -79,7 +79,7 @@ python_is_new_enough() {
         "$oldest_python" 2>/dev/null
 }
 
-# True also without package lists. In this case make_venv checks the installed version.
+# True also if there are no package lists: make_venv then checks the installed version.
 archive_python_is_new_enough() {
     local version
     version=$(apt-cache show python3 2>/dev/null | sed -n 's/^Version: \([0-9.]*\).*/\1/p' | tail -n 1)
@@ -88,8 +88,9 @@ archive_python_is_new_enough() {
 
 can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Sets `python` to the interpreter for .venv, or notes the packages that it needs. The system's own
-# Python comes first: python3-venv is for this version, and other versions may be removed later.
+# Sets `python` to the interpreter for .venv, or notes the packages that this interpreter needs. The
+# system's own Python comes first: python3-venv is for this version, and other versions may be
+# removed later.
 python=
 find_python() {
     local candidate version
@@ -231,7 +232,7 @@ look_for_group() {
     ((${#lists[@]} == 0)) || need_python "${lists[@]}"
 }
 
-# ---- Getting it ----
+# ---- Installation ----
 
 explain_and_stop() { # REASON
     say "$1. Install these, then try again:"
@@ -269,7 +270,7 @@ install_packages() {
 # A browser is optional. Without a browser, the tests that need it are skipped with a message.
 do_without_browser() { # REASON
     without_browser=$1
-    say "no browser: $1. The tests that need one will be skipped."
+    say "no browser: $1. The tests that need a browser will be skipped."
 }
 
 make_venv() {
@@ -301,7 +302,7 @@ install_requirements() {
     for name in "${stale[@]}"; do digest_of "$name" >"$(stamp_of "$name")"; done
 }
 
-# Shows the progress on a terminal, and explains a failure.
+# Shows the progress on a terminal, and explains why pip failed.
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
@@ -324,8 +325,8 @@ explain_pip() { # WHAT IT SAID
     which="$("$venv/bin/python" --version) on $(name_of_system), $(uname -m)"
     case $1 in
     *"DO NOT MATCH THE HASHES"*)
-        die "a downloaded package is not the pinned one (requirements/): the download was cut, or" \
-            "the package index cannot be trusted. See pip's message above." ;;
+        die "a downloaded package differs from the pinned package (requirements/): the download was" \
+            "cut, or the package index cannot be trusted. See pip's message above." ;;
     *CERTIFICATE_VERIFY_FAILED*)
         die "pip does not trust the certificate of its package index; see its message above. If" \
             "the network has a certificate of its own, set PIP_CERT to its file." ;;
@@ -373,7 +374,7 @@ install_oha() {
     if have_oha; then return; fi
     cargo=$(command -v cargo || echo "$HOME/.cargo/bin/cargo")
     if [[ ! -x $cargo ]]; then
-        say "the open loop needs oha. To compile it, cargo is needed, which is not installed." \
+        say "the open loop needs oha. cargo compiles oha, but cargo is not installed." \
             "Install Rust (this needs no root):"
         printf '    %s\n' "curl --proto '=https' -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal" \
             "scripts/setup.sh openloop" >&2
@@ -402,14 +403,14 @@ look_again() { # GROUP...
     missing=() reasons=() requirements=() python=
     for group in "$@"; do look_for_group "$group"; done
     for package in "${missing[@]}"; do
-        [[ $first != *" $package "* ]] || explain_and_stop "$package is installed, but does not have what is missing"
+        [[ $first != *" $package "* ]] || explain_and_stop "$package is installed, but its check still fails"
     done
     if ((${#missing[@]})); then install_packages; fi
 }
 
 main() {
     local group
-    (($#)) || die "which group? $groups"
+    (($#)) || die "name a group: $groups"
     for group in "$@"; do look_for_group "$group"; done
     if ((${#missing[@]})); then
         install_packages

@@ -18,25 +18,19 @@ expect.set_options(timeout=TIMEOUT)
 REPOSITORY = Path(__file__).resolve().parents[1]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Yield the system's Chromium, or playwright's if there is none. Each process has
-    only one, because playwright cannot be started a second time in a process."""
+    """Yield the system's Chromium or, if it is missing, playwright's. Each process has only one
+    browser, because playwright cannot be started twice in a process."""
     found = next((path for path in map(shutil.which, CHROMIUM) if path), None)
     with sync_playwright() as playwright:
         if not found and not Path(playwright.chromium.executable_path).exists():
-            pytest.skip("no browser: neither a Chromium of the system nor playwright's own is here")
+            pytest.skip("no browser: neither the system's Chromium nor playwright's is installed")
         running = playwright.chromium.launch(
             executable_path=found, args=CHROMIUM_FLAGS, timeout=180_000
         )
@@ -54,16 +48,16 @@ def slicing() -> Slicing:
 
 @pytest.fixture
 def width() -> int:
-    """Return the width of the page, unless a test has it as a parameter."""
+    """Return the width of the page for tests that do not set it as a parameter."""
     return 1280
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "waits: sits out a real timeout of 5 to 15 seconds")
+    config.addinivalue_line("markers", "waits: waits for a real timeout of 5 to 15 seconds")
     config.addinivalue_line("markers", "slow: takes more than 8 s on all servers together")
-    config.addinivalue_line("markers", "of_servers(*names): is of these servers only")
-    config.addinivalue_line("markers", "of_kind(fact): is of servers that are so, or are 'not ...'")
-    config.addinivalue_line("markers", "shared_code: of code that is the same in every server")
-    config.addinivalue_line("markers", "redis_code: of code that is the same for a way to Redis")
-    config.addinivalue_line("markers", "plain_build(why): not of servers built with a sanitizer")
+    config.addinivalue_line("markers", "of_servers(*names): tests only these servers")
+    config.addinivalue_line("markers", "of_kind(fact): tests servers with this fact, or 'not ...'")
+    config.addinivalue_line("markers", "shared_code: tests code that is the same in every server")
+    config.addinivalue_line("markers", "redis_code: tests code shared by one way to use Redis")
+    config.addinivalue_line("markers", "plain_build(why): is not for servers with a sanitizer")
     config.addinivalue_line("markers", "browser: drives a real headless Chromium")

@@ -2,10 +2,10 @@
 """The options that choose what is tested; e2e/conftest.py uses them.
 
 pytest loads this file before it reads its command line (addopts in pyproject.toml). A conftest.py
-is loaded later: `--server epoll` would then be an unknown option and a test file, because there is
-a file ./epoll.
+is loaded too late: pytest would take `--server` for an unknown option, and the file ./epoll for a
+test file.
 
-The tests start programs of the project and git: these do not inherit the user's variables.
+The tests start programs of the project and git without the user's variables.
 """
 
 from collections import Counter, defaultdict
@@ -19,13 +19,13 @@ from bench.subjects.subject import discover
 forget_foreign_variables()
 REPOSITORY = Path(__file__).resolve().parents[1]
 WAITING = {REPOSITORY / "tests" / "e2e", REPOSITORY / "tests" / "bench" / "grade"}
-"""The tests of servers and of the grader mostly wait for clocks; others mostly compute."""
+"""Tests of servers and of the grader mostly wait for clocks; other tests mostly compute."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Reject unknown servers. Report each failure when it happens, so that an interrupted run has
-    reported it."""
+    """Reject unknown servers. Report each failure when it happens, so that an interrupted run
+    reports it, too."""
     known = discover(REPOSITORY)
     if unknown := [name for name in config.getoption("--server") if name not in known]:
         raise pytest.UsageError(
@@ -50,7 +50,7 @@ class NameFailures:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests if only a commit is tested, and order the others for xdist."""
+    """With --commit, leave out slow tests. Order the other tests for xdist."""
     is_named = config.args_source != pytest.Config.ArgsSource.TESTPATHS
     if config.getoption("--commit") and not is_named and not config.getoption("keyword"):
         config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])
@@ -63,15 +63,15 @@ def _is_slow(item: pytest.Item) -> bool:
 
 
 def _group(item: pytest.Item) -> str:
-    """Return what xdist runs in one process: a group of tests, or one test."""
+    """Return the name of the tests that xdist runs in one process: a group, or one test."""
     marker = item.get_closest_marker("xdist_group")
     return str(marker.args[0]) if marker else item.nodeid
 
 
 def _mix(items: list[pytest.Item]) -> None:
-    """Spread each kind of tests evenly over the run, so that the processors are always busy. Of a
-    kind the large groups come first. The slow tests begin in the first four fifths of the run, so
-    that none is left at the end."""
+    """Spread each kind of tests evenly over the run, so that the processors are always busy. Large
+    groups of a kind come first. The slow tests begin in the first four fifths of the run, so that
+    no slow test runs last."""
     slow = {_group(item) for item in items if _is_slow(item)}
     kinds: dict[tuple[bool, bool], Counter[str]] = defaultdict(Counter)
     for item in items:

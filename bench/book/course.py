@@ -2,8 +2,8 @@
 """The slides, the speaker notes and the sheets of docs/teaching/, as files to show and to print:
 `make slides`.
 
-The sources are Markdown with directives (bench/book/directive.py), so that pictures and pieces of C
-files are those of the book. In slides.md a line `---` begins the next slide, and a slide ends with
+The sources are Markdown with directives (bench/book/directive.py), so they show the same pictures
+and pieces of C files as the book. In slides.md a line `---` separates slides. Each slide ends with
 its minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students has the sheets only.
 """
 
@@ -39,7 +39,7 @@ PRINT_SECONDS = 60
 
 
 class _Renderer(RendererHTML):
-    """Marks options in code, so that no line ends in the middle of `--runs`."""
+    """Marks options in code, so that a browser does not break a line inside `--runs`."""
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return OPTION.sub(r"<span>\g<0></span>", super().fence(tokens, idx, options, env))
@@ -76,7 +76,7 @@ def run(words: Sequence[str]) -> int:
         printed = print_pdf(page)
         print(f"{page}" + (f", {printed.name}" if printed else ""))
         if printed is None:
-            print("  no Chromium here to make a PDF: print it from a browser")
+            print("  no PDF, because Chromium is not installed; print the page from a browser")
     return 0
 
 
@@ -119,7 +119,7 @@ def _documents() -> list[tuple[str, str, list[tuple[str, Markup]]]]:
 
 
 def slides() -> list[Slide]:
-    """Return the slides. Raises UserError if one has no title or no note."""
+    """Return the slides. Raises UserError if a slide has no title or note."""
     pieces = (COURSE / SLIDES).read_text(encoding="utf-8").split(BETWEEN)
     return [_slide(f"slide {number}", piece) for number, piece in enumerate(pieces, 1)]
 
@@ -127,7 +127,7 @@ def slides() -> list[Slide]:
 def _slide(name: str, text: str) -> Slide:
     note = NOTE.search(text)
     if note is None:
-        raise UserError(f"the course: {name}: it must end with its note: <!-- 2 min: ... -->")
+        raise UserError(f"the course: {name} must end with its note: <!-- 2 min: ... -->")
     title, rest = _titled(name, text[: note.start()])
     return Slide(title, rest, int(note[1]), " ".join(note[2].split()))
 
@@ -148,10 +148,10 @@ def sheets() -> list[tuple[str, Markup]]:
 
 
 def _titled(name: str, text: str) -> tuple[str, str]:
-    """Return the title and the rest of a Markdown text. Raises UserError if it has no title."""
+    """Return the title and the rest of a Markdown text. Raises UserError without a title."""
     first, _, rest = text.strip().partition("\n")
     if not first.startswith("# "):
-        raise UserError(f"the course: {name}: the first line must be its title: # ...")
+        raise UserError(f"the course: {name}: the first line must be the title: # ...")
     return first.removeprefix("# "), rest
 
 
@@ -160,13 +160,14 @@ def _part(name: str, text: str) -> tuple[str, Markup]:
     pieces = LINE.split(rest)
     made = [str(MARKDOWN.render(text)) for text in pieces]
     made[1::2] = map(html, pieces[1::2])
-    # The corner of a table is no heading, because the corner has no words.
+    # The empty corner of a table is not a heading.
     whole = "\n".join(made).replace("<th></th>", "<td></td>")
     return title, Markup(whole)
 
 
 def print_pdf(page: Path) -> Path | None:
-    """Print the page to a PDF in its folder; None if there is no browser. Raises UserError."""
+    """Print the page to a PDF in its folder and return the path of the PDF; None if there is no
+    browser. Raises UserError."""
     browser = next((path for path in map(shutil.which, BROWSERS) if path), None)
     if browser is None:
         return None

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Directives: lines of a document that begin with two colons. A piece of HTML replaces each.
+"""Directives: lines of a document that begin with two colons and are replaced by HTML.
 
-:: source FILE [since FILE]     the whole annotated file; marks what is new since the other
-:: function FILE NAME           one function of it, with its comment
-:: step FILE FILE               two files side by side, the unchanged folded
+:: source FILE [since FILE]     the whole annotated file; lines that are new since FILE are marked
+:: function FILE NAME           one function of a file, with its comment
+:: step FILE FILE               two files side by side; unchanged lines are folded
 :: pair FILE NAME FILE NAME     two functions side by side
-:: timeline SERVER [SCENARIO]   the picture of a recorded trace, and a sentence on what it shows
-:: curve SERVER ...             the curves of these servers, from the newest sweep of the last one
+:: timeline SERVER [SCENARIO]   the picture of a recorded trace, and a sentence about the trace
+:: curve SERVER ...             the curves of these servers, from the last server's newest sweep
 """
 
 import re
@@ -32,9 +32,8 @@ LINE = re.compile(r"^:: (.+)$", re.MULTILINE)
 
 
 def html(line: str, measured: Sequence[Results] = ()) -> str:
-    """Return the HTML of a directive, given without its colons. `measured`: the results from which
-    a curve is chosen. Raises UserError if the directive is unknown, or quotes a source that does
-    not exist."""
+    """Return the HTML of a directive. `line`: the directive without its colons; `measured`: the
+    results for a curve. Raises UserError if the directive is unknown or quotes a missing source."""
     try:
         return _html(line, measured)
     except (OSError, NoSuchFunction) as error:
@@ -59,7 +58,7 @@ def _html(line: str, measured: Sequence[Results]) -> str:
         case ["curve", _, *_]:
             made = curve(measured, line.split()[1:])
         case _:
-            raise UserError(f"this directive is not understood: {line}")
+            raise UserError(f"unknown directive: {line}")
     return made
 
 
@@ -76,18 +75,18 @@ NONE_YET = (
 
 
 def sweeps(folder: Path) -> list[Results]:
-    """Return the results below a folder that can be read, the newest first."""
+    """Return all readable results below a folder, the newest first."""
     found = []
     for path in sorted(folder.glob("[0-9]*/results.json"), reverse=True):
-        with suppress(UserError):  # of a newer version, or half a file
+        with suppress(UserError):  # made by a newer version, or incomplete
             found.append(load(path))
     return found
 
 
 def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
-    """Return the chart of these servers, for light and for dark pages, or the commands that will
-    make it. The last server is that of the chapter. The newest sweep is used in which this server
-    has more than one point, so a short run of the course's sheets removes no curve."""
+    """Return the chart of these servers, for light and for dark pages, or the commands that make
+    it. The last server is the chapter's. The chart shows the newest sweep with two points or more
+    of this server, so a short run for a course sheet does not remove a curve."""
     for results in measured:
         runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
         study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))

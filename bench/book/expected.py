@@ -21,12 +21,13 @@ from bench.records.words import plural
 
 COURSE = ROOT / "docs" / "teaching"
 SHEETS = ("1-baseline", "4-redis", "5-idle")
-"""The sheets with figures that a sweep measures. Sheet 3 prints its own; the others have none."""
+"""The sheets with figures from a sweep. Sheet 3 prints its own figures; the other sheets have no
+figures."""
 
 
 def measure(sheets: Sequence[str]) -> int:
-    """Measure and print the tables of these sheets, or of all if none are given. Return the exit
-    status 0. Raises UserError."""
+    """Measure and print the tables of `sheets` (empty: of all sheets). Return the exit status 0.
+    Raises UserError."""
     wanted = sorted(each_of("sheet", sheets or SHEETS, SHEETS))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-expected-") as name:
         measured = {sheet: _sweep(sheet, Path(name) / sheet) for sheet in wanted}
@@ -46,16 +47,18 @@ def sweep_words(sheet: str) -> list[str]:
 
 
 def table(sheet: str, results: Results) -> str:
-    """Return a line for each run: CPU time per request, requests per second, the sheet's ratio."""
+    """Return a Markdown table with a line for each run: CPU time per request, requests per second
+    and the sheet's ratio."""
     of_rates = sheet == "4-redis"
     ratio = "pages a second, against the first" if of_rates else "CPU, against the first"
     found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")
     first: dict[str, float] = {}
-    # The baseline of each architecture comes first: its server is compared with the baseline.
+    # A server is compared with its baseline, so the baseline comes first.
     for one in sorted(
         results.runs, key=lambda one: (one.architecture or "", one.kind != "baseline")
     ):
-        cpu, rate = _cpu(one), one.requests_per_second
+        cpu = one.process.cpu_us_per_request if one.process else None
+        rate = one.requests_per_second
         if cpu is None or rate is None:
             why = one.reason.text if one.reason else one.state
             found.add_row(_name(one), f"no figure: {why}", "", "")
@@ -96,7 +99,3 @@ def _name(one: Run) -> str:
     words += [plural(conditions.workers, "worker")] if conditions.workers else []
     words += [f"{conditions.idle:,} idle"] if conditions.idle else []
     return ", ".join(words)
-
-
-def _cpu(one: Run) -> float | None:
-    return one.process.cpu_us_per_request if one.process else None

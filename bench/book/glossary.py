@@ -11,8 +11,8 @@ EVERYDAY = (
     *("agent", "condition", "configuration", "factor", "layer", "package", "ranking", "run"),
     *("slot", "trial", "connection", "need", "poll", "request", "response"),
 )
-"""Words without links: words of the benchmark that mean something else in most sentences, and words
-that are in every second line."""
+"""Words without links: words of the benchmark that mean something else in most sentences, and very
+frequent words."""
 UNTOUCHED = (
     r"<(code|pre|a|h\d|svg|summary|figcaption)\b.*?</\1>|<table class=.pairs.*?</table>|<[^>]*>"
 )
@@ -20,8 +20,8 @@ UNTOUCHED = (
 
 
 def words(text: str) -> dict[str, str]:
-    """Return the words that the glossary explains, in lower case, with the anchor of each, without
-    EVERYDAY words."""
+    """Return the anchor of each word (in lower case) that the glossary explains. EVERYDAY words are
+    left out."""
     found = {}
     for entry in re.findall(r"^\*\*(.+?)\*\*:", text, re.MULTILINE):
         for word in entry.split(","):

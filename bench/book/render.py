@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pieces of HTML: annotated source, with marks at what is new, and two files side by side."""
+"""Pieces of HTML: annotated source with marks at new lines, and two files side by side."""
 
 import difflib
 import re
@@ -14,14 +14,14 @@ from pygments.lexers import CLexer
 from bench.book.source import Passage, code_alone, function, paragraphs, passages
 
 KEPT_AROUND = 2
-"""Unchanged lines that are shown around a change; longer runs are folded."""
+"""The number of unchanged lines that are shown before and after a change; more are folded."""
 ESSAY_FROM = 8
 """The number of lines by which a comment next to its code may be longer than the code."""
 ESSAY_WIDE = 64
 """The largest number of characters in a line of a drawing next to the code. A wider drawing would
 be cut off."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
-"""The least number of unchanged lines in a row of which the middle is folded."""
+"""In a run of at least this number of unchanged lines, the middle is folded."""
 
 
 Pair = tuple[int | None, int | None]
@@ -46,7 +46,8 @@ def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
 
 
 def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
-    """Yield runs of pairs of lines. True: the pairs of this run are equal, and may be folded."""
+    """Yield (equal, pairs) for each run of consecutive pairs of lines that are all equal or all
+    different. A run of equal lines may be folded."""
     for kind, *ends in _blocks(left, right):
         begin, end, begin_right, end_right = ends
         yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]
@@ -67,8 +68,8 @@ def styles() -> tuple[str, str]:
 
 
 def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
-    """Return the whole file: comments left, code right, new lines compared with another file (its
-    name and its text) marked in the gutter."""
+    """Return the whole file: comments left, code right. `before`: the name and text of another
+    file; lines that it does not have are marked in the gutter."""
     new = new_lines(before[1].splitlines(), text.splitlines()) if before else set()
     html = coloured(text)
     rows = []
@@ -86,15 +87,15 @@ def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
 
 
 def _is_essay(passage: Passage) -> bool:
-    """Return whether a comment is shown above its code, in two columns, because the comment is long
-    or wide."""
+    """Return whether a comment is so long or wide that it is shown above its code, in two
+    columns."""
     drawn = [line for is_drawn, part in paragraphs(passage.comment) if is_drawn for line in part]
     wide = any(len(line) > ESSAY_WIDE for line in drawn)
     return wide or len(passage.comment) > ESSAY_FROM + len(passage.code)
 
 
 def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:
-    """Return some lines of a file; the first and the last are numbered from 1."""
+    """Return some lines of a file. `lines`: the numbers of the first and the last, from 1."""
     html = coloured(text)
     shown = "".join(_numbered(n, html[n - 1], new=False) for n in range(lines[0], lines[1] + 1))
     title = f"<figcaption>{escape(name)}</figcaption>"
@@ -106,8 +107,8 @@ def step(
     texts: tuple[str, str],
     names_in: tuple[str, str] | None = None,
 ) -> str:
-    """Return the code of two files side by side, without their comments; or one function of each,
-    with its comments. Raises NoSuchFunction."""
+    """Return the code of two files side by side without comments, or one function of each file with
+    its comments. Raises NoSuchFunction."""
     sides, numbers = [], []
     for which, text in enumerate(texts):
         lines = [(n, line) for n, line in enumerate(code_alone(text)) if line is not None]
@@ -134,7 +135,7 @@ def step(
 
 
 def _folds(run: Sequence[Pair], same: bool) -> list[tuple[bool, Sequence[Pair]]]:
-    """Return the run in up to three parts; the middle of unchanged lines is folded."""
+    """Split the run into at most three parts. Return whether each part is folded, and its pairs."""
     if not same or len(run) < FOLDED_FROM:
         return [(False, run)]
     edge = KEPT_AROUND
@@ -174,8 +175,8 @@ def _prose(comment: list[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return the HTML of a comment's words: `code` between back-quotes, calls and constants have
-    their own style."""
+    """Return the HTML of a comment's words. `code` between back-quotes, calls and constants are
+    shown as code."""
     html = escape(text, quote=False)
     html = re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
     return re.sub(

@@ -37,8 +37,7 @@ _made: list[str] = []
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the style of timelines and code, and a page of each file outside of docs/ to which a page
-    links."""
+    """Add the style of timelines and code, and a page for each linked file outside of docs/."""
     _made.clear()
     light, dark = styles()
     style = f"{picture_style()}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
@@ -55,7 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Replace links that leave docs/, and each directive by a mark for its HTML."""
+    """Replace links to files outside of docs/, and each directive by a placeholder for its HTML."""
     here = page.file.src_uri
     if here.startswith(BOOK):
         page.meta["hide"] = ["toc"]  # the code needs the whole width
@@ -77,7 +76,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Insert the HTML of the directives, and link words to the glossary."""
-    # The corner of a table is no heading, because the corner has no words.
+    # The empty corner of a table is not a heading.
     html = PLACE.sub(lambda match: _made[int(match[1])], html).replace("<th></th>", "<td></td>")
     here = page.file
     if here.src_uri == GLOSSARY:
@@ -90,20 +89,20 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def _linked(page: File) -> Iterator[str]:
-    """Yield the name of each file of the project to which a page links."""
+    """Yield the name of each file of the project that a page links to."""
     for link in LINK.findall(page.content_string):
         yield _name_of(page.src_uri, link)
 
 
 def _name_of(uri: str, link: str) -> str:
-    """Return the name in the project of the target of a link on a page of the site."""
+    """Return the path, within the project, of the file that a page `uri` of the site links to."""
     folder, _, rest = uri.partition("/")
     origin = rest if folder in ("project", "source") else f"docs/{uri}"
     return posixpath.normpath(posixpath.join(posixpath.dirname(origin), link))
 
 
 def _address(name: str) -> str:
-    """Return the page of the site for a file of the project."""
+    """Return the address, within the site, of the page for a file of the project."""
     if name.startswith("docs/"):
         return name.removeprefix("docs/")
     # MkDocs leaves out names that begin with a dot.

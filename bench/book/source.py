@@ -8,7 +8,7 @@ _COMMENT = re.compile(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", re.MULTILINE | re.DO
 """A comment on lines of its own."""
 _AFTER_BRACE = re.compile(r"(?<=^\})\n\n|(?<=^\};)\n\n", re.MULTILINE)
 _DRAWN = re.compile(r"\S {3,}\S|[|+]--|--[+>]|^\s*\||\|\s*$")
-"""Characters that a line of a drawing has and a line of prose does not have."""
+"""Characters that occur in a line of a drawing but not in a line of prose."""
 
 
 @dataclass
@@ -83,12 +83,12 @@ def code_alone(text: str) -> list[str | None]:
 
 
 class NoSuchFunction(LookupError):
-    """A chapter quotes a function that is not there."""
+    """A chapter quotes a function that does not exist."""
 
 
 def function(text: str, name: str) -> tuple[int, int]:
-    """Return the first and the last line of a function with its comment, from 1. Raises
-    NoSuchFunction."""
+    """Return the numbers (from 1) of the first and the last line of a function with its comment.
+    Raises NoSuchFunction."""
     lines = text.splitlines()
     for place, line in enumerate(lines):
         if not re.match(rf"^(?!\s)[\w\s*]*\b{re.escape(name)}\(", line):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Show where the CPU time of a request goes (`zerohttpd cost`). It measures each server and its
-baseline, system calls and functions; one server without each of its optimisations; and the
-experiments. It stores a page with the results in their folder, and prints them as Markdown."""
+"""Show where the CPU time of a request goes (`zerohttpd cost`). It measures system calls and
+functions of each server and its baseline, one server without each of its optimisations, and the
+experiments. It stores a page in the folder of the results, and prints the results as Markdown."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ PAGE = "cost.html"
 
 
 def run(words: Sequence[str]) -> int:
-    """Return the exit status: 0 all results valid, 1 not all, 128 + n after signal n. Raises
-    UserError."""
+    """Measure, and write the page. Exit status: 0 all results valid, 1 not all, 128 + n after
+    signal n. Raises UserError."""
     wanted = study("cost")
     chosen = _parser(wanted).parse_args(words)
     if chosen.markdown and not chosen.markdown.parent.is_dir():
@@ -72,7 +72,8 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
     without = "disable the optimisations of this server, one by one (default %(default)s)"
     add("--optimisations-of", default="epoll", metavar="NAME", help=without)
     add("--no-experiments", action="store_true", help="skip the experiments")
-    how = "measure functions: samples by perf, instructions by callgrind (default perf if allowed)"
+    how = "how to measure functions: perf takes samples, callgrind counts instructions (default "
+    how += "auto: perf if allowed)"
     add("--stacks", choices=("auto", "perf", "callgrind", "no"), default="auto", help=how)
     what = "write the document to FILE and its data to a *.json file in the same folder"
     add("--markdown", type=Path, metavar="FILE", help=what)

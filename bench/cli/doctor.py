@@ -15,7 +15,7 @@ from bench.sweep.options import add_plan, chosen_options
 
 
 def run(words: Sequence[str]) -> int:
-    """Print all checks; return 1 if one of them failed. Raises UserError."""
+    """Print all checks; return 1 if a check failed. Raises UserError."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd doctor",
         allow_abbrev=False,

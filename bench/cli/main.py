@@ -126,13 +126,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = USAGE_ERROR
         else:
             raise
-        # Without this line, Python would try to write the rest of the output at its own end.
+        # Without this line, Python would try to write the rest of the output when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return status
 
 
 def _todays(*words: str) -> list[str]:
-    """Return today's words for a command of version 1.0."""
+    """Return the words of a command; words of version 1.0 are replaced by today's words."""
     todays = [OLD_BASELINES.sub(r"\1baseline", word) for word in words]
     if not words or words[0] not in RENAMED:
         return todays

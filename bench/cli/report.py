@@ -18,7 +18,7 @@ def compared(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="zerohttpd compare",
         description="Compare two sweeps and show the changes that exceed the noise of both. "
-        "Exit status: 0 no change, 1 a change, or other programs disturbed the measurement.",
+        "Exit status: 0 no change, 1 a change, or a sweep disturbed by other programs.",
     )
     for name in ("before", "after"):
         parser.add_argument(name, type=Path, help="a results.json, or its folder")

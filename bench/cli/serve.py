@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.1
 
 
 def run(words: Sequence[str]) -> int:
-    """Serve until Ctrl-C. Return the exit status: 0 after Ctrl-C, 1 if a server ended before.
+    """Serve until Ctrl-C. Return the exit status: 0 after Ctrl-C, 1 if a server ended by itself.
 
     Raises UserError if a server is unknown or not built, if a port is in use, or if Redis is
     missing.
@@ -39,7 +39,7 @@ def run(words: Sequence[str]) -> int:
     options = _parser().parse_args(words)
     servers = select(server_names(words_of(options.server)))
     if options.redis and len(servers) > 1:
-        raise UserError("--redis works with one server only: two would write the same guestbook")
+        raise UserError("--redis works with one server only: two would share the guestbook")
     ports = [options.port + place if options.port else 0 for place in range(len(servers))]
     for port in ports:
         require_free(port)
@@ -115,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Run servers, each with a private Redis, until Ctrl-C.",
     )
     add = parser.add_argument
-    names = "iterative, ..., epoll; several are shown side by side on the live page"
+    names = "name of a server, e.g. epoll; the live page shows several servers side by side"
     add("server", nargs="+", metavar="SERVER", help=names)
     value = partial(add_value, parser)
     port = partial(value, parse=port_number, example="8000", metavar="PORT")
@@ -127,8 +127,8 @@ def _parser() -> argparse.ArgumentParser:
     live = "port of the live page (default %(default)s; if in use: any free port)"
     port("--live-port", default=LIVE_PORT, help=live)
     room = (
-        "let students predict in browsers of other machines: also listen on ADDRESS of this "
-        "machine (default with --room: its address in the network; 0.0.0.0: all)"
+        "let students predict in browsers on other machines: also listen on ADDRESS (default with "
+        "--room: this machine's network address; 0.0.0.0: all addresses)"
     )
     add("--room", nargs="?", const="", metavar="ADDRESS", help=room)
     port("--room-port", default=ROOM_PORT, help="port for the room (default %(default)s)")
@@ -137,7 +137,8 @@ def _parser() -> argparse.ArgumentParser:
     delay = "delay each reply of Redis by MS milliseconds (default 0)"
     value("--redis-delay", parse=milliseconds, example="5", metavar="MS", help=delay)
     workers = (
-        "processes of preforking and multicore, threads of prethreading (default: the server's own)"
+        "number of processes (preforking, multicore) or threads (prethreading); default: the "
+        "server's own number"
     )
     value("--workers", parse=positive, example="100", metavar="N", help=workers)
     return parser
@@ -157,17 +158,18 @@ def require_free(port: int) -> None:
     try:
         socket.create_server((ADDRESS, port)).close()
     except PermissionError as error:
-        raise UserError(f"port {port} is for root only; take one from 1024") from error
+        raise UserError(f"only root may listen on port {port}; choose a port above 1023") from error
     except OSError as error:
         owner = _listener(port)
         raise UserError(
-            f"port {port} is in use{owner}. End that program or take another port: "
+            f"port {port} is in use{owner}. End that program or choose another port: "
             f"make serve SERVER=... ARGS='--port {port + 1}'"
         ) from error
 
 
 def _listener(port: int) -> str:
-    """Return " by NAME" for the process that listens on a port; empty if it is not visible."""
+    """Return " by NAME" for the process that listens on a port; empty if the process is not
+    visible."""
     for one in psutil.net_connections("tcp"):
         listens = one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
         if listens and one.pid:

@@ -19,25 +19,25 @@ from bench.studies.study import DeclaredStudy, names, published, study
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions, parts_of, profiled
 
-RUN = """Measure what a study says, and check what it expects. A study is a file *.toml, see
-docs/how-to/benchmark.md, or one of the project by its name. Exit status: 0 all
-expectations are met (without any: all results are valid), 1 not all, 2 could not start, 130 after
+RUN = """Make the measurements of a study, and check its expectations. A study is a file *.toml (see
+docs/how-to/benchmark.md) or the name of a study of the project. Exit status: 0 all expectations are
+met (a study without expectations: all results are valid), 1 not all, 2 could not start, 130 after
 Ctrl-C."""
-MEASURE = """Compare the CPU time of a request with nginx, fasthttp, others and the baselines, also
-with 10,000 idle connections and with 15,000 connections at once. It also measures the memory of a
-connection, and system calls. `zerohttpd report --targets` reads the results again."""
+MEASURE = """Compare the servers with nginx, fasthttp, other reference servers and the baselines:
+CPU time per request, also with 10,000 idle connections and with 15,000 connections at once; memory
+per connection; system calls. `zerohttpd report --targets` reads the results again."""
 PEERS = """Compare the seven servers with other servers. All studies with published results, or on
 servers in common use, are measured in one sweep; a configuration that several studies need is
-measured once. Missing reference servers are installed. Those that cannot be installed are skipped,
-and the reason is reported."""
+measured once. Missing reference servers are installed. If an installation fails, the server is
+skipped and the reason is printed."""
 
 
 def run(words: Sequence[str]) -> int:
-    """Return the exit status. Raises UserError."""
+    """Run `zerohttpd run`. Return the exit status. Raises UserError."""
     parser = argparse.ArgumentParser(prog="zerohttpd run", description=RUN)
     known = f"files *.toml, or names: {', '.join(names())}"
     parser.add_argument("studies", nargs="*", metavar="STUDY", help=known)
-    full = "use the study's numbers for --full"
+    full = "use the study's larger numbers of requests and runs"
     parser.add_argument("--full", action="store_true", help=full)
     _add_choice(parser, [])
     add_size(parser)
@@ -55,8 +55,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def measure(words: Sequence[str]) -> int:
-    """Return the exit status: 0 all targets met, 1 not all met or a wanted part was skipped,
-    128 + n after signal n. Raises UserError."""
+    """Run `zerohttpd measure`. Return the exit status: 0 all targets met, 1 not all met or a wanted
+    part was skipped, 128 + n after signal n. Raises UserError."""
     parser = argparse.ArgumentParser(prog="zerohttpd measure", description=MEASURE)
     wanted = study("measure")
     _add_choice(parser, wanted.part_names())
@@ -66,8 +66,8 @@ def measure(words: Sequence[str]) -> int:
 
 
 def peers(words: Sequence[str]) -> int:
-    """Return the exit status: 0 all results valid, 1 not all, 128 + n after signal n. Raises
-    UserError."""
+    """Run `zerohttpd peers`. Return the exit status: 0 all results valid, 1 not all, 128 + n after
+    signal n. Raises UserError."""
     parser = argparse.ArgumentParser(prog="zerohttpd peers", description=PEERS)
     add = parser.add_argument
     add("studies", nargs="*", metavar="STUDY", help=f"{', '.join(published())} (default all)")
@@ -111,7 +111,7 @@ def narrowed(
     studies: Sequence[DeclaredStudy], chosen: argparse.Namespace
 ) -> tuple[list[DeclaredStudy], bool]:
     """Return the studies with the chosen sizes, parts and servers, and whether a part has no server
-    left. Print each such part. Raises UserError."""
+    left. Print the reason for each skipped part. Raises UserError."""
     given = vars(chosen)
     only, servers = words_of(given.get("only")), words_of(given.get("servers"))
     known = [name for one in studies for name in one.part_names()]
@@ -187,5 +187,5 @@ def _add_choice(parser: argparse.ArgumentParser, parts: Sequence[str]) -> None:
 
 
 def _add_hosts(parser: argparse.ArgumentParser) -> None:
-    hosts = "run on these hosts (default: this machine)"
+    hosts = "run on the hosts of FILE (default: this machine)"
     parser.add_argument("--hosts", type=Path, metavar="FILE", help=hosts)

@@ -30,12 +30,12 @@ from bench.sweep.options import sweep_parser
 LAB = "lab"
 LAB_INVENTORY = Path("/run/zerohttpd-lab/default/inventory.ini")
 QUIET_END = ("ControlMaster=no", "ControlPath=none", "ServerAliveInterval=15")
-"""Options of ssh that give the sweep a new connection of its own, which ends with the sweep. A new
-connection has the limits that Ansible has raised for logins."""
+"""Options of ssh: the sweep gets a new connection, which ends with the sweep. A new connection has
+the login limits that Ansible has raised."""
 
 
 def find(name: str) -> Path:
-    """Return the path of an inventory: `name`, or for `lab` that of the lab. Raises UserError."""
+    """Return the path of the inventory `name`; `lab`: the lab's inventory. Raises UserError."""
     if name == LAB:
         if not LAB_INVENTORY.exists():
             raise UserError("there is no lab on this machine. Run first: make lab")
@@ -43,7 +43,7 @@ def find(name: str) -> Path:
     path = Path(name)
     if not path.exists():
         raise UserError(f"there is no inventory {name}. deploy/inventory.example.ini is an example")
-    # Ansible would run an executable file, and each one in a folder, to get an inventory.
+    # Ansible runs an executable file, and all executable files of a folder, to get an inventory.
     if not path.is_file() or path.stat().st_mode & 0o111:
         raise UserError(f"{name} is not an inventory: give a file in INI or YAML format")
     return path.resolve()
@@ -55,8 +55,8 @@ def on_load_host(file: Path, words: Sequence[str], terminal: bool) -> list[str]:
     found = json.loads(file.read_text())
     if found["password"]:
         raise UserError(
-            "the load host needs a password, and the sweep cannot type it. "
-            "Give it a key: ssh-copy-id, and ansible_ssh_private_key_file in the inventory"
+            "the load host asks for a password, which the sweep cannot type. Install a key with "
+            "ssh-copy-id, and set ansible_ssh_private_key_file in the inventory"
         )
     if not found["ssh"]:
         return list(words)
@@ -73,7 +73,7 @@ CONNECTION_LOST = 255
 def attended_sweep(host: Path, options: Sequence[str], watch: SignalWatch) -> int:
     """Run the sweep on the load host (see `on_load_host`) and return its exit status. A signal to
     this process is passed on to the sweep, which then ends in order. If this process is killed, the
-    sweep ends, too.
+    sweep also ends.
 
     If this process has a terminal, the sweep uses the terminal, shows its live table, and gets
     Ctrl-C directly. Otherwise the sweep ends at the end of its input; see deploy/files/sweep.
@@ -109,8 +109,8 @@ def _wait(
     pass_on: Callable[[], None],
     timeout: float = 0.0,
 ) -> int:
-    """Wait for the end of a process and return its status. If this process gets a signal, call
-    `pass_on` once after `timeout` seconds, in which the other process may end by itself."""
+    """Wait for the end of a process and return its status. If this process gets a signal, wait up
+    to `timeout` seconds more, then call `pass_on` once."""
     passed = watch is None
     while True:
         noted = watch is not None and watch.number is not None and not passed
@@ -123,8 +123,8 @@ def _wait(
 
 DEPLOY = ROOT / "deploy"
 TIMEOUT = 3.0
-"""The seconds in which Ansible can react to Ctrl-C by itself. After them, a signal that only this
-process got is passed on to Ansible."""
+"""The number of seconds in which Ansible can end by itself after Ctrl-C. Then the signal is passed
+on to Ansible, because only this process may have received the signal."""
 
 
 class Playbook:
@@ -197,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
         prog="zerohttpd hosts",
         allow_abbrev=False,
         description="Sweep over several hosts: prepare them, measure, collect the results, remove "
-        "keys and agents. All other options are those of the sweep; see "
+        "keys and agents. All other options go to the sweep; see "
         "`zerohttpd sweep --help`.",
     )
     add = own.add_argument
@@ -205,7 +205,7 @@ def parser() -> argparse.ArgumentParser:
         "--inventory",
         required=True,
         metavar="FILE",
-        help="inventory of the hosts (deploy/inventory.example.ini); `lab`: those of `make lab`",
+        help="inventory of the hosts (deploy/inventory.example.ini); `lab`: hosts of `make lab`",
     )
     words = "; ".join(f"{tag}: {what}" for tag, what in TAGS.items())
     add("--only", choices=TAGS, help=f"do only this part. {words}")
@@ -228,17 +228,17 @@ def parser() -> argparse.ArgumentParser:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the values of this command's own options, and in `sweep` the arguments for the sweep
-    on the load host. Check all as far as possible here. Raises UserError."""
+    on the load host. Check both groups of options as far as this host can. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
     theirs = sweep_parser().parse_args(rest)  # ends this process if an argument is wrong
     if getattr(theirs, "hosts", None):
-        raise UserError("--hosts is for the load host, where the playbook writes that file")
+        raise UserError("do not give --hosts: the playbook writes that file on the load host")
     if own.resume is not None:
         own.resume = Path(own.resume) if own.resume else store.latest_unfinished(own.results)
         if not (own.resume / "results.json").exists():
             raise UserError(f"{own.resume} has no results.json: nothing to resume")
     own.sweep, own.inventory, own.results = rest, find(own.inventory), own.results.resolve()
-    # The load generator of the open loop is sent, because few hosts could build one.
+    # oha is sent to the load host, because few hosts can build it.
     own.oha = OHA.require() if theirs.rate else None
     own.by_wrk = bool(theirs.studies) or not {*words_of(theirs.generator)} <= {"ab"}
     return own
@@ -270,7 +270,8 @@ def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, sc
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = scratch / "load_host.json"
-    on_load_host(host, (), terminal=False)  # raises its error before hosts are changed
+    # Reject a password now, before the step "prepare" changes the hosts.
+    on_load_host(host, (), terminal=False)
     status = FAILED
     before = _folders(options.results)
     try:
@@ -286,7 +287,7 @@ def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, sc
     _say_where(options, before)
     if not collected:
         print(
-            "bench: not all could be collected; when the hosts are back: zerohttpd "
+            "bench: some hosts failed; when all hosts can be reached, run: zerohttpd "
             f"hosts --inventory {options.inventory} --only collect",
             file=sys.stderr,
         )
@@ -304,7 +305,7 @@ def _say_where(options: argparse.Namespace, before: set[Path]) -> None:
     resumed = options.results / options.resume.resolve().name if options.resume else None
     for folder in sorted(found & {resumed} if resumed else found - before):
         quoted = shlex.quote(str(folder))
-        print(f"Here: {folder}/; a page of it: make report RESULTS={quoted}")
+        print(f"Results: {folder}/; make a page of them: make report RESULTS={quoted}")
         if json.loads((folder / "results.json").read_text())["state"] != "complete":
             print(
                 "To continue it from here: .venv/bin/zerohttpd hosts --inventory "

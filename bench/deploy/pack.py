@@ -5,7 +5,7 @@ The playbook calls `python -m bench.deploy.pack FOLDER`.
 The program makes three archives, and replaces an archive only if its content has changed:
   - the project: the files in git, and new source files that all users may read;
   - for the load host, the installed Python packages of requirements/bench.txt;
-  - for the hosts with an agent, these packages without those that only draw charts.
+  - for the hosts with an agent, the same packages except packages that only draw charts.
 
 A host with these packages needs neither pip nor access to the package index. The packages fit hosts
 with the same version of Python and the same kind of processor; other hosts install their own.
@@ -58,7 +58,7 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
     """Pack the project's files. Return the archive's path and a digest of its content."""
     files = sorted(project_files(root))
     if not files:
-        raise UserError(f"nothing in {root} may be read by others; first: chmod -R go+rX {root}")
+        raise UserError(f"other users cannot read any file in {root}; run: chmod -R go+rX {root}")
     digest = hashlib.sha256()
     for name in files:
         path = root / name
@@ -70,11 +70,11 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
 
 def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
     """Yield the files that belong to the project: the files in git, and new files. In a copy
-    without a repository all files are new. A new file may be private, so with `only_public` it is
-    yielded only if it is a source file that all users may read. Raises UserError."""
+    without a repository all files are new. A new file may be private. So with `only_public`, the
+    new files are only source files that all users may read. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
         where = ["-c", "safe.directory=*"]
-        if not (root / ".git").exists():  # .gitignore applies here, too
+        if not (root / ".git").exists():  # .gitignore also applies here
             _git(root, f"--git-dir={empty}", "init", "--quiet")
             where += [f"--git-dir={empty}", f"--work-tree={root}"]
         listed = [*where, "ls-files", "-z"]
@@ -91,7 +91,7 @@ def _git(root: Path, *words: str) -> str:
     try:
         said = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
     except OSError as error:
-        raise UserError(f"git is needed to tell the project's files: {error}") from error
+        raise UserError(f"git is needed to list the project's files: {error}") from error
     if said.returncode:
         raise UserError(f"git could not list the project's files: {said.stderr.strip()}")
     return said.stdout
@@ -105,7 +105,7 @@ def _is_source(name: str) -> bool:
 
 
 def _is_public(path: Path) -> bool:
-    """Return whether all users may read the file. On the hosts, all users can read it."""
+    """Return whether all users may read the file, as they can on the hosts."""
     mode = path.lstat().st_mode
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 
@@ -137,7 +137,7 @@ def pack_packages(folder: Path) -> dict[str, Json]:
 
 
 def _install(target: Path) -> None:
-    """Install the packages into a folder. The file pins all versions, so pip chooses none."""
+    """Install the packages of REQUIREMENTS, which pins all versions, into a folder."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     pip += ["--no-user"]  # overrides `user = yes` in a pip.conf
     what = ["--no-deps", "--target", str(target), "--requirement", str(REQUIREMENTS)]
@@ -161,7 +161,7 @@ def _archive(archive: Path, digest: str, members: Iterable[tuple[Path, str]]) ->
         with tarfile.open(new, "w:gz", compresslevel=6) as tar:
             for path, name in members:
                 tar.add(path, name, filter=of_root)
-        new.replace(archive)  # atomic: another process may be sending it
+        new.replace(archive)  # atomic: another process may be sending the archive
         stamp.write_text(digest)
     return {"file": str(archive), "digest": digest}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The doctor: checks this machine for the needs of the chosen runs, and prints fixes.
+"""The doctor: compares this machine with the needs of the chosen runs, and prints fixes.
 
 The doctor changes nothing. Every sweep runs the doctor first and prints the checks that failed.
 """
@@ -45,7 +45,7 @@ class Diagnosis:
     """The limits of this machine."""
     lines: list[DoctorLine]
     findings: list[Finding]
-    """The limits of all hosts that are too low."""
+    """The limits that are too low, of all hosts."""
 
     def why_not(self, run: RunSpec) -> Finding | None:
         """Return the reason why a run is impossible; None if the run is possible."""
@@ -115,7 +115,7 @@ def _tracked(runs: Sequence[RunSpec], facts: Facts) -> Iterator[DoctorLine]:
 def _server_lines(facts: Facts) -> Iterator[DoctorLine]:
     """Yield the checks of a host that runs servers."""
     cpus, need = str(facts.cpus), "2: one for the server alone"
-    fix = "use a machine with two CPUs (the results record that it had one)"
+    fix = "use a machine with two CPUs (the results record the number of CPUs)"
     yield _line("CPUs for this program", cpus, need, facts.cpus > 1, fix)
     where = str(facts.groups) if facts.groups else "none: CPU time is read when the server ends"
     topic, need = "control groups (CPU accounting)", "cgroup v2, writable"
@@ -138,7 +138,7 @@ def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
         who = facts.busiest.split()[0] if facts.busiest else ""
         by = f", most by {facts.busiest}" if loud and who else ""
         have, need = f"{facts.busy:.0%} of all CPUs{by}", f"below {BUSY_LIMIT:.0%}"
-        show_it = f"ps -o pid,user,etime,args -p {who}   (then end it, if it is yours)"
+        show_it = f"ps -o pid,user,etime,args -p {who}   (then end the process, if it is yours)"
         fix = show_it if who else "wait, then try again"
         yield _line("other load on the machine", have, need, not loud, fix)
 
@@ -160,7 +160,7 @@ def _redis_lines(
     fixes = [f"{client} config set save ''"] if saves else []
     fixes += [f"{client} config set appendonly no"] if appends else []
     now = "; ".join([f"snapshots {saves}"] * bool(saves) + ["append-only file"] * appends)
-    need_off = "off: it forks and writes during a run"
+    need_off = "off: otherwise Redis forks and writes during a run"
     yield _line("Redis persistence", now or "off", need_off, not fixes, " && ".join(fixes))
     maximum = facts.redis.get("maxclients")
     if maximum is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Reads the facts about this machine, and compares its limits with what the runs need.
 
-Each finding has the limit, the needed value, and the command that fixes the limit. Runs at
-impossible levels are skipped; for other levels a warning is printed before the first run.
+Each finding has the limit, the needed value, and the command that fixes the limit. Impossible runs
+are skipped; for other findings, a warning is printed before the first run.
 """
 
 import os
@@ -28,12 +28,12 @@ SPARE_DESCRIPTORS = 64
 """The descriptors that ab and the servers need in addition to one for each connection: standard
 input and output, the listening socket, the template, Redis, and files that servers keep open."""
 
-DROPPED = "more connections are dropped; the client tries again after 1 s or more, or is reset"
+DROPPED = "excess connections are dropped; the client tries again after 1 s or more, or is reset"
 SYN_COOKIES_OFF = 0
 REUSE_NEVER, REUSE_ON_LOOPBACK = 0, 2
 ACCEPT_QUEUE_FIX = "sudo sysctl -w net.core.somaxconn=65535"
 TIME_WAIT_AMPLE = 600_000
-"""Enough for 10,000 connections a second, each of which stays in TIME_WAIT for 60 s."""
+"""Enough for 10,000 connections per second that stay in TIME_WAIT for 60 s each."""
 TIME_WAIT_FIX = f"sudo sysctl -w net.ipv4.tcp_max_tw_buckets={TIME_WAIT_AMPLE}"
 
 MATTER: dict[Role | None, set[Limit]] = {
@@ -44,7 +44,7 @@ MATTER: dict[Role | None, set[Limit]] = {
     "redis": set(),
 }
 """The limits that are relevant for a host, by its role. A host needs ports only if it opens
-connections. It needs an accept queue and room in TIME_WAIT only if it accepts connections. nginx
+connections. It needs an accept queue and TIME_WAIT entries only if it accepts connections. nginx
 gets more workers if it needs more descriptors. None: everything runs on one machine."""
 
 
@@ -55,7 +55,7 @@ HostLimits = tuple[str, Role | None, SystemLimits]
 def assess(
     runs: Sequence[RunSpec], here: SystemLimits, hosts: Sequence[HostLimits] = ()
 ) -> list[Finding]:
-    """Return the limits that are too low for the planned runs; those that make runs impossible come
+    """Return the limits that are too low for the planned runs; limits that make runs impossible are
     first. `here`: the limits of this machine, which makes the load if there are several hosts."""
     found = []
     every = [(f"{name}: ", role, here if role == "load" else of) for name, role, of in hosts]
@@ -97,7 +97,7 @@ def _of_clients(
         need=f"{of_ab[-1]:,}",
         levels=[level for level in of_ab if ceiling is not None and level > ceiling],
         impossible=True,
-        consequence="ab rejects more",
+        consequence="ab rejects a higher concurrency",
         fix=f"choose levels up to {number(ceiling)} with --levels",
     )
     need = most + SPARE_DESCRIPTORS
@@ -122,7 +122,7 @@ def _of_clients(
         impossible=bool(none_left),
         consequence="ab cannot open that many connections to one address"
         if none_left
-        else "if over half of them are in use, the search for a free one slows ab down",
+        else "if over half of the ports are in use, the search for a free port slows ab down",
         fix='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
     )
     # Without keep-alive, each request leaves a port of ab in TIME_WAIT for up to 60 s. With
@@ -180,16 +180,16 @@ def _of_servers(
         have=number(memory),
         need=f"{max(ended):,} for a run; with {ample:,} no run has to wait",
         levels=sorted({r.connections for r, n in zip(runs, ended, strict=True) if n > memory}),
-        consequence="further ones are forgotten at once, which can reset clients that still read",
+        consequence="the kernel drops excess entries, so a client may get a reset too early",
         fix=TIME_WAIT_FIX,
     )
     yield Finding(
         about=Limit.TASKS,
         limit=f"processes and threads ({limits.tasks_name})",
         have=number(limits.tasks),
-        need=f"{most:,} for a server with one per connection",
+        need=f"{most:,} for a process or thread per connection",
         levels=[level for level in levels if level > limits.tasks],
-        consequence="such a server cannot start all of them",
+        consequence="a server with one process or thread per connection cannot start all of them",
         fix=limits.tasks_fix,
     )
 
@@ -212,7 +212,7 @@ class Facts:
 
     cpus: int
     governors: tuple[str, ...] = ()
-    """The frequency governors in use, each once; empty if the kernel shows none."""
+    """The frequency governors in use, each once; empty if the kernel shows no governor."""
     busy: float | None = None
     """The share of all CPUs that other programs use."""
     busiest: str = ""
@@ -237,7 +237,7 @@ def require_tools(by_oha: bool, by_wrk: bool) -> None:
 
 
 def look() -> Facts:
-    """Return the facts about this machine. This takes 0.5 s: it measures the load of others."""
+    """Return the facts about this machine, after 0.5 s to measure the load of other programs."""
     busy, busiest = other_load()
     return Facts(
         cpus=len(os.sched_getaffinity(0)),

@@ -32,8 +32,8 @@ from bench.records.words import plural
 
 ANSWER = "answer"
 COPIES = ROOT / "fault"
-"""The folder of the copies, in which students work: not below build/, which `make clean`
-removes."""
+"""The folder of the students' copies. It is not below build/, because `make clean` removes
+build/."""
 NAME = "zerohttpd"
 """The folder that the archive for students unpacks to."""
 ARCHIVE = ROOT / "results" / "course" / f"{NAME}-students.tar.gz"
@@ -47,7 +47,7 @@ def run(words: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("number", nargs="?", help="number of the fault: 01 to 15")
-    student = "draw the number from a student's id; the same id always has the same fault"
+    student = "choose the fault by a student's id; the same id always gets the same fault"
     add("--student", metavar="ID", help=student)
     steps = [str(step) for step in range(1, STEPS + 1)]
     hint = f"print hint {', '.join(steps)} or the answer; make no copy"
@@ -66,7 +66,7 @@ def run(words: Sequence[str]) -> int:
     )
     options = parser.parse_args(words)
     if (options.number is None) == (options.student is None):
-        raise UserError("give a number, 01 to 15, or --student ID, and not both")
+        raise UserError("give a number, 01 to 15, or --student ID, but not both")
     number = number_for(options.student) if options.student is not None else options.number
     if options.renew:
         renew(fault(number), options.renew)
@@ -88,7 +88,7 @@ def ticket(chosen: Ticket, folder: Path) -> str:
     complaint = textwrap.indent(paragraphs(chosen.complaint), "  ")
     server = chosen.server
     hints = (
-        f"Hints, here: make fault N={chosen.number} HINT=1, then 2 and {STEPS}; finally HINT=answer"
+        f"Hints (here): make fault N={chosen.number} HINT=1, then 2 and {STEPS}; last HINT=answer"
     )
     return f"""\
 A copy of the project, with one fault in its C sources, is in {folder}
@@ -96,7 +96,7 @@ A user complains about the server `{server}`:
 
 {complaint}
 
-Find the fault and fix it there. Commands that help (there, not here):
+Find the fault and fix it there. Commands that help (run them there):
   make serve SERVER={server}          with a Redis of its own
   ./{server} --no-confinement         under strace or gdb, after make all
   make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...
@@ -112,7 +112,7 @@ def answer(chosen: Fault) -> str:
         parts.append("No public incident has been verified.")
     else:
         parts.append(
-            paragraphs(f"It has happened: {chosen.incident.what}") + f"\n{chosen.incident.link}"
+            paragraphs(f"A real incident: {chosen.incident.what}") + f"\n{chosen.incident.link}"
         )
     return "\n\n".join(parts)
 
@@ -121,7 +121,9 @@ def renew(chosen: Fault, folder: Path) -> None:
     """Write the patch from the differences in a copy. Raises UserError if nothing differs."""
     text = difference(folder)
     if not text:
-        raise UserError(f"the C sources in {folder} are those of this project: edit them first")
+        raise UserError(
+            f"the C sources in {folder} do not differ from this project; edit them first"
+        )
     chosen.patch.write_text(text)
     lines = len(text.splitlines())
     trial = f'make test ARGS="tests/bench/faults -k {chosen.number}"'
@@ -143,7 +145,7 @@ def student_copy(words: Sequence[str]) -> int:
         prog="zerohttpd student-copy",
         description="Make an archive of the project for students, without solutions and answers.",
     )
-    chosen = "give `make fault` only these faults there, e.g. 01,08 (default all)"
+    chosen = "include only these faults for `make fault`, e.g. 01,08 (default all)"
     parser.add_argument("--faults", metavar="NUMBERS", help=chosen)
     where = "write the archive to FILE (default %(default)s)"
     parser.add_argument("--output", type=Path, default=ARCHIVE, metavar="FILE", help=where)

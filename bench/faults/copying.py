@@ -3,8 +3,8 @@
 fault, NN.toml describes it.
 
 The copy lacks everything that would reveal the fault: course/faults/, the tests of the faults and
-of the grader, docs/teaching/instructor/, and git's history; and the solution of the skeleton.
-Everything else works as it does here: make, the tests, the timeline, the report.
+of the grader, docs/teaching/instructor/ and git's history. It also lacks the skeleton's solution.
+The commands work as they do here: make, the tests, the timeline, the report.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ FOLDER = ROOT / "course" / "faults"
 STEPS = 3
 """The number of hints before the explanation."""
 ORIGINAL = ".original"
-"""The file in a copy that names the folder from which it was copied."""
+"""The file in a copy that has the path of the original folder."""
 
 
 class Incident(BaseModel):
@@ -51,7 +51,7 @@ class Proof(BaseModel):
     says: str
     """A pattern in the message of that failure: the test must fail for this reason."""
     still: tuple[str, ...] = Field(min_length=1)
-    """Related tests that pass with the fault, too."""
+    """Related tests that also pass if the server has the fault."""
 
 
 class Ticket(BaseModel):
@@ -101,7 +101,7 @@ def ticket_of(number: str) -> Ticket:
         raise UserError(_nothing_here())
     wanted = number.zfill(2)
     if wanted not in known:
-        raise UserError(f"there is no fault {number}: there are {known[0]} to {known[-1]}")
+        raise UserError(f"there is no fault {number}: give a number from {known[0]} to {known[-1]}")
     return declaration(Ticket, FOLDER / f"{wanted}.toml", number=wanted)
 
 
@@ -114,8 +114,8 @@ def fault(number: str) -> Fault:
 
 
 def number_for(student: str) -> str:
-    """Return the number of a fault that depends on a student's id; the same id always has the same
-    fault. Raises UserError."""
+    """Return the number of the fault for a student's id; the same id always gets the same fault.
+    Raises UserError."""
     known = numbers()
     if not known:
         raise UserError(_nothing_here())
@@ -134,43 +134,24 @@ def _nothing_here() -> str:
 
 LEFT_OUT = (
     *("course/faults/*", "course/own/solution.c", "course/questions.toml"),
-    *("docs/teaching/instructor/*", ".github/*"),
-    *(
-        f"tests/bench/{name}"
-        for name in (
-            *("faults/*", "grade/*", "course/*", "live/test_room.py"),
-            *("book/test_site.py", "book/test_browser.py"),
-        )
-    ),
-    "tests/mutants/*",
+    *("docs/teaching/instructor/*", ".github/*", "tests/bench/faults/*", "tests/bench/grade/*"),
+    *("tests/bench/course/*", "tests/bench/live/test_room.py", "tests/bench/book/test_site.py"),
+    *("tests/bench/book/test_browser.py", "tests/mutants/*"),
 )
 SOURCES = ("lib/**/*.[ch]", "ops/*.[ch]", "[0-9][0-9]_*/*.[ch]")
 """The files that a patch may change."""
 OWN = (
-    *(
-        "0[1-7]_*",
-        "08_io_uring",
-        "09_multicore",
-        "10_coroutines",
-        ".*",
-        "bench",
-        "course",
-        "deploy",
-        "docs",
-        "baselines",
-        "lab",
-        "lib",
-        "ops",
-    ),
+    *("0[1-7]_*", "08_io_uring", "09_multicore", "10_coroutines", ".*", "bench", "course"),
+    *("deploy", "docs", "baselines", "lab", "lib", "ops"),
     *("public", "requirements", "scripts", "templates", "tests"),
 )
 """The folders of the project. Other folders, such as 08_mine, belong to the user."""
 CONTEXT = 1
-"""The number of lines around a change: few, so that a patch still fits if lines near it change."""
+"""The number of context lines in a patch: few, so a patch still applies if lines near it change."""
 
 
 def make_copy(folder: Path) -> None:
-    """Copy the project into a folder that is not there yet, or empty. Raises UserError."""
+    """Copy the project into a new or empty folder. Raises UserError."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists already: choose another folder (INTO=...), or remove it")
     try:
@@ -183,7 +164,7 @@ def make_copy(folder: Path) -> None:
 
 
 def copy_files(folder: Path) -> None:
-    """Copy the project's files, without those that would reveal a fault or an answer. Raises
+    """Copy the project's files, without files that would reveal a fault or an answer. Raises
     UserError, OSError."""
     for name in project_files(ROOT, only_public=False):
         if not _is_own(name) or any(fnmatch(name, pattern) for pattern in LEFT_OUT):
@@ -200,7 +181,7 @@ def _is_own(name: str) -> bool:
 
 
 def _lend_packages(folder: Path) -> None:
-    """Create a .venv in the copy that uses the packages of this project, but bench/ and lab/ of the
+    """Create a .venv in the copy with the packages of this project, but with bench/ and lab/ of the
     copy.
 
     A file *.pth adds the folders that it names to Python's path. Files *.pth in these folders are
@@ -215,7 +196,7 @@ def _lend_packages(folder: Path) -> None:
 
 
 def apply(patch: Path, folder: Path) -> None:
-    """Put a patch into a copy. Raises UserError if a line does not fit."""
+    """Apply a patch to a copy. Raises UserError if the patch does not apply."""
     command = ["patch", "--strip=1", "--fuzz=0", "--batch", "--forward", "--no-backup-if-mismatch"]
     try:
         lines = patch.read_bytes()
@@ -226,7 +207,7 @@ def apply(patch: Path, folder: Path) -> None:
     except OSError as error:
         raise UserError(f"cannot run patch: {error}") from error
     if done.returncode != 0:
-        raise UserError(f"{patch.name} does not fit any more: {done.stdout}{done.stderr}")
+        raise UserError(f"{patch.name} does not apply: {done.stdout}{done.stderr}")
 
 
 def difference(folder: Path) -> str:
@@ -251,7 +232,7 @@ def _differences(folder: Path) -> Iterator[str]:
 
 
 # ---- The experiments of course/experiments/: NAME.patch changes a server, NAME.toml has the
-# question and the answer. The changed servers are built next to the usual ones, so that a sweep
+# question and the answer. The changed servers are built next to the usual servers, so that a sweep
 # can measure both alternately.
 
 

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Grade a server stage by stage, and name and prove each fault.
 
-command     the command line; enters the sandbox, runs all checks within a minute (two without
-            namespaces), and prints the grade
-sandbox     namespaces, limits and users for untrusted programs
-fence       the files that such a program may open (Landlock)
-building    compiles the server, within these limits, and makes the files that it serves
-findings    the faults that have a name (faults.toml has their texts); the results of checks and
-            stages; findings, and the lines of a trace that prove them
-scene       the files, the Redis, the running server and the clients of a check
-inspection  how the server's threads wait, and which descriptors are open; the state that the server
-            must have after each check, and the end of the server
-trying      checks and stages: runs a check, repeats it and traces it for a proof
-stages/     the checks: answering, comparing, ending, leaving, loading, racing, redis, situations,
-            timeouts; the clients of the checks; and the order of the checks. The requests of
-            comparing are in requests.txt, the situations in situations.toml
+command     reads the command line, enters the sandbox, runs all checks and prints the grade. The
+            time limit is a minute (two without namespaces)
+sandbox     gives untrusted programs their namespaces, limits and users
+fence       limits the files that an untrusted program may open (Landlock)
+building    compiles the server in the sandbox, and makes the files that the server serves
+findings    names the faults (texts in faults.toml), and stores results, findings and proofs
+scene       has the files, the Redis, the running server and the clients of a check
+threads     reads how the server's threads wait, and how often they wake up
+inspection  checks the descriptors, the state and the end of the server after each check
+trying      runs a check, repeats it after a failure, and traces it for a proof
+stages/     has the checks, their order and their clients. The requests of comparing.py are in
+            requests.txt, the situations in situations.toml
 cohort/     grades the submissions of a class
 """

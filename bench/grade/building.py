@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Prepare the examination of a server: compile a copy of the server's folder and of lib/, and make
-the files that the server serves. The seed determines the names and contents of these files."""
+the files that the server serves. The seed determines the names and contents of the files."""
 
 import os
 import random
@@ -40,7 +40,8 @@ HAS_INDEX = 0.5
 MOST_BYTES = 1 << 20
 """The size limit of a graded folder: the folder should have only source files."""
 LINKER_OPTION = re.compile(r"-pthread|-l[A-Za-z0-9_+.-]+|-Wl(,--wrap=[A-Za-z0-9_]+)+")
-"""The options that a file `ldflags` may have. Other options add prebuilt code or start programs."""
+"""The options that a file `ldflags` may have. Other options could add prebuilt code or start
+programs."""
 PREBUILT = (b"\x7fELF", b"!<arch>", b"!<thin>", b"gpch")
 """First bytes of programs and objects, of archives of objects, and of gcc's precompiled headers."""
 ASSEMBLER = re.compile(r"\b_*asm_*\b(?!/)|\b_*section_*\s*\(\s*\"")
@@ -52,7 +53,7 @@ class NotBuilt(Exception):
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of a server, whose `name` is a path, NN_name or just the name. Raises
+    """Return the folder of the server with this `name`: a path, NN_name, or the name alone. Raises
     UserError."""
     for folder in (Path(name), ROOT / name, *ROOT.glob(f"[0-9][0-9]_{name}")):
         if (folder / "main.c").is_file():
@@ -63,7 +64,8 @@ def folder_of(name: str) -> Path:
 
 
 def _require_sources(folder: Path) -> None:
-    """Raise UserError if a file that the grader reads is a link, or the folder is refused."""
+    """Raise UserError if a file that the grader reads is a link, or if `refusal` returns a
+    reason."""
     for path in (folder, *(folder / name for name in ("main.c", "tests.toml", "ldflags"))):
         if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
             raise UserError(f"{path} is a link or not a regular file; put the file itself there")
@@ -76,8 +78,8 @@ def _require_sources(folder: Path) -> None:
 
 
 def refusal(folder: Path) -> str:
-    """Return why the server in a folder is not graded; empty if it is graded. All of its code must
-    come from sources: neither a file nor an option of the linker may add prebuilt code."""
+    """Return the reason why the server in a folder is not graded; empty if there is none. All code
+    must come from sources: no file and no linker option may add prebuilt code."""
     paths = sorted(folder.rglob("*"))
     if sum(path.lstat().st_size for path in paths) > MOST_BYTES:
         return f"it has more than {MOST_BYTES >> 20} MB; leave only source files"
@@ -92,19 +94,18 @@ def refusal(folder: Path) -> str:
 
 
 def require_limits() -> None:
-    """Raise UserError if this machine's limits are below those of a grading: such limits would
-    cause faults, and the grader would blame the program."""
+    """Raise UserError if this machine's limits are below the limits of a grading. Such limits would
+    look like faults of the program."""
     done = subprocess.run(confined(["true"], COMPILER_LIMITS), capture_output=True, text=True)
     if done.returncode != 0:
         raise UserError(
-            f"no program can be graded here: {done.stderr.strip()}. If your own limits are below "
-            "those of a grading (ulimit -Ha shows them), raise them or grade as root"
+            f"no program can be graded here: {done.stderr.strip()}. If your limits "
+            "(ulimit -Ha) are too low for a grading, raise them or grade as root"
         )
 
 
 def can_build(flag: str, folder: Path) -> bool:
-    """Return whether an empty program can be built with a flag of gcc, and then be run; its files
-    are in the folder."""
+    """Return whether gcc can build an empty program in `folder` with a flag, and it runs."""
     source, program = folder / "empty.c", folder / "empty"
     source.write_text("int main(void) { return 0; }\n")
     built = ended_well(["gcc", flag, str(source), "-o", str(program)])
@@ -206,7 +207,7 @@ class Expected:
         if answer.status not in right:
             return f"{answer.status}, not {right[0]}" + (" or more" if len(right) > 1 else "")
         if self.body is not None and answer.body != self.body:
-            return f"{answer.status} with {len(answer.body)} bytes, not the right {len(self.body)}"
+            return f"{answer.status} with {len(answer.body)} bytes, not {len(self.body)}"
         found = answer.field(name)
         return f"{name}: {found}, not {value}" if found != value else ""
 
@@ -230,8 +231,8 @@ class SeededSite:
     moved: dict[str, str]
     """Redirects: target by path."""
     others: dict[str, str]
-    """The paths of files for requests.txt: `{huge}` has more than 2 GB and occupies no space; the
-    name of `{odd}` has characters with a meaning in addresses and forms."""
+    """Paths by name in requests.txt. `{huge}` is a sparse file of more than 2 GB. The name of
+    `{odd}` has characters with a special meaning in URLs and forms."""
     unusual: list[str]
     """The paths of files, links and folders whose name, size or kind is unusual."""
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd grade`, which `make grade` runs: it runs all stages in order, within a
-time limit, and prints their results."""
+"""The command `zerohttpd grade`, which `make grade` runs. The command runs all stages in order,
+within a time limit, and prints the results."""
 
 import argparse
 import json
@@ -45,8 +45,8 @@ NAMES = [stage.name for stage in STAGES]
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
 WIDTH = 92
 BUDGET_SECONDS, SERIAL_SECONDS = 55.0, 110.0
-"""The time limits of an examination with namespaces of its own (`apart`), and without them. Without
-them its checks must run one after another."""
+"""The time limits of an examination with its own namespaces (`apart`), and without. Without
+namespaces the checks must run one after another."""
 BUILD_POINTS = 3
 
 
@@ -163,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         help="folder of the server: e.g. 08_mine, or the path of any folder with a main.c",
     )
-    seeds = "repeat a grading: the seed of its random files and requests (default: a new one)"
+    seeds = "seed of the random files and requests, to repeat a grading (default: a new seed)"
     add_value(parser, "--seed", whole, "2024", metavar="N", help=seeds)
     add_only(parser)
     add("--json", action="store_true", help="print the whole grade as JSON, for other programs")
@@ -183,8 +183,8 @@ def add_only(parser: argparse.ArgumentParser) -> None:
 
 
 def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
-    """Return the text of a finished stage. `explained`: names of the faults that the student has
-    already read about; those of this stage are added."""
+    """Return the text of a finished stage. `explained`: the faults that the student has already
+    read about; this function adds the faults of this stage."""
     lines = ["", f"{outcome.points:>3} of {outcome.of:<3} {outcome.title}"]
     notes = {check.note for check in outcome.checks if check.came == "not tried"}
     if len(notes) == 1 and all(check.came == "not tried" for check in outcome.checks):
@@ -200,7 +200,7 @@ def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
 def end_text(grade: Grade, folder: str) -> str:
     """Return the last part of the report; `folder`: the server's name on the command line."""
     isolated = textwrap.fill(
-        "It ran with " + "; ".join(grade.isolation) + ".", WIDTH, break_on_hyphens=False
+        "The server ran with " + "; ".join(grade.isolation) + ".", WIDTH, break_on_hyphens=False
     )
     rest = " ".join(grade.skipped)
     hint = (
@@ -223,7 +223,7 @@ def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
     lines = ["", f"         >>> {found.title}  [{found.fault}]"]
     if found.follows:
         lines.append(
-            f"             Fault [{found.follows}] above may be the cause: this costs no points."
+            f"             Fault [{found.follows}] above may be the cause, so this costs no points."
         )
     told = [f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"]
     if found.fault in explained:

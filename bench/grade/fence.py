@@ -49,8 +49,8 @@ def fenced(command: Sequence[str], reads: Sequence[Path], writes: Sequence[Path]
 
 
 def without(project: Path, folder: Path) -> list[Path]:
-    """Return the folder alone; if the project is in the folder, return all paths of the folder that
-    do not contain the project."""
+    """Return a list of the folder, or, if the project is in it, of the paths in the folder that do
+    not contain the project."""
     if not project.is_relative_to(folder):
         return [folder]
     inner = folder.iterdir() if folder != project else ()
@@ -67,7 +67,7 @@ def raise_fence(paths: Sequence[str]) -> None:
         try:
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # a folder that this system does not have
+            continue  # this system does not have the folder
         rights = READ if kind == "r" else everything
         if not Path(path).is_dir():
             rights &= OF_FILES & everything
@@ -92,5 +92,5 @@ if __name__ == "__main__":
     border = sys.argv.index("--")
     if version():
         raise_fence(sys.argv[1:border])
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # else the program ignores SIGPIPE
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # otherwise the program would ignore SIGPIPE
     os.execvp(sys.argv[border + 1], sys.argv[border + 1 :])

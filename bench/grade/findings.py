@@ -21,8 +21,8 @@ SANITIZER = "output of the sanitizer"
 
 OVER = "the time limit of the grading was reached"
 """The reason why a check was not run."""
-HAS_ASSEMBLER = "it has assembler, which its author must be able to explain"
-"""A remark that costs no points: the assembler may be another server, translated by a compiler."""
+HAS_ASSEMBLER = "the server has assembler code, which its author must be able to explain"
+"""This remark costs no points. Assembler code may be the compiled code of another server."""
 Came = Literal["right", "failed", "follows", "by nature", "not tried"]
 FaultName = Literal[
     "does-not-compile",
@@ -97,9 +97,9 @@ class Failed(Exception):
         proof: tuple[str, Sequence[str]] = ("", ()),
     ) -> None:
         """`seen`: the actions and their result, in a sentence. `port`: the client's port, by which
-        the calls for this client are found in a trace. `proof`: the origin of lines that replace
-        the trace as a proof, and these lines. If not `sure`, a busy machine may be the cause, so
-        the check is repeated."""
+        the calls for this client are found in a trace. `proof`: the origin of a proof other than
+        the trace, and its lines. If not `sure`, a busy machine may be the cause, so the check is
+        repeated."""
         super().__init__(seen)
         self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
         self.proof_kind, self.proof = proof[0], shortened(proof[1])
@@ -107,8 +107,11 @@ class Failed(Exception):
         """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
         self.locked: Sequence[str] = ()
         """The threads that waited for the same lock when no response came (`kept_lock`)."""
+        self.alone = False
+        """Whether the last request alone, on a new connection, fails in the same way."""
         self.afterwards = False
-        """Whether the check itself had passed: then the same fault costs points only once."""
+        """Whether the check had passed, and the server failed after it. If several checks find the
+        same fault in this way, only the first one costs points."""
 
 
 class NotHere(Exception):
@@ -181,8 +184,7 @@ class Grade(BaseModel):
 
     @property
     def remarks(self) -> str:
-        """Return what a lecturer should know in addition to the points; empty if there is
-        nothing."""
+        """Return remarks for the lecturer in addition to the points; empty if there are none."""
         left_out = sum(self.skipped.values())
         late = f"the time limit was reached before checks for {left_out} points"
         notes = [check.note for stage in self.stages for check in stage.checks]
@@ -232,7 +234,7 @@ def excerpt(trace: Path, failed: Failed) -> list[str]:
     about = [line for line in lines if failed.port and f":{failed.port}]" in line]
     if not about and (wanted := FAULTS[failed.fault].trace):
         about = [line for line in lines if wanted.search(line)]
-        # A call may be refused earlier, when a thread starts.
+        # The kernel may have refused a call earlier, when a thread started.
         about = about or [line for line in whole if "--- SIGSYS" in line]
     if len(about) > MOST_LINES:
         half = MOST_LINES // 2

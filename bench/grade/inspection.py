@@ -16,15 +16,15 @@ from pathlib import Path
 
 from bench.grade.building import Expected
 from bench.grade.findings import Failed, FaultName, NotHere
-from bench.grade.scene import CLOSE, IDLE_END_SECONDS, WORKERS, Scene, is_zombie
+from bench.grade.scene import CLOSE, IDLE_END_SECONDS, WORKERS, Scene, fault_of_end, is_zombie
 from bench.host.accounting import rusage_of_reaped
 from bench.host.kernel import cpu_ticks, difference
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
 from bench.load.client import request
 
 SAME_FILE, MOST_FILES = 3, 68
-"""The most descriptors that a process may have for one file, and for all files: a server keeps 64
-files open that no client receives (OPEN_FILES, lib/config.h)."""
+"""The most descriptors that a process may have for one file, and for all files together. A server
+keeps 64 unused files open for later requests (OPEN_FILES in lib/config.h)."""
 SLACK = 4
 """The allowance for clients that are just leaving, and for workers."""
 EVENTS = re.compile(r"^tfd:.* events: *([0-9a-f]+)", re.MULTILINE)
@@ -34,8 +34,8 @@ QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
 
 
 def busy_others() -> Callable[[], float]:
-    """Return a function that returns which share of the CPUs' time since now was used by programs
-    other than this process and its ended children."""
+    """Return a function that returns the share of CPU time that other programs have used since this
+    call. This process and its ended children are not other programs."""
     cpus = os.sched_getaffinity(0)
 
     def own_seconds() -> float:
@@ -63,8 +63,8 @@ def can_look(scene: Scene) -> bool:
 
 
 def must_look(scene: Scene) -> None:
-    """Raise NotHere if the descriptors of the server's processes cannot be read. In a container
-    without this right the grader would find no leak."""
+    """Raise NotHere if the descriptors of the server's processes cannot be read. Without this
+    right, e.g. in a container, the grader would find no leak."""
     if not can_look(scene):
         raise NotHere(
             "the processes of another user cannot be inspected here; start the container with "
@@ -82,7 +82,7 @@ def redis_connections(scene: Scene) -> int:
 
 
 def opened(scene: Scene) -> Iterator[list[tuple[Path, str]]]:
-    """Yield, for each process of the server, the descriptors in /proc and the targets of these."""
+    """Yield a list for each process of the server: its descriptors in /proc and their targets."""
     for pid in scene.pids():
         found = []
         with suppress(OSError):  # the process has ended, or cannot be inspected
@@ -125,8 +125,8 @@ def useless_descriptors(scene: Scene) -> int:
 
 
 def channels(scene: Scene) -> set[str]:
-    """Return the names of the server's open pipes and non-TCP sockets. Epoll sets, eventfds and the
-    like have no unique names: this function numbers them within a process."""
+    """Return the names of the server's open pipes and non-TCP sockets. Epoll sets, eventfds and
+    similar descriptors have no unique names, so this function numbers them within a process."""
     found: set[str] = set()
     for descriptors in opened(scene):
         nameless: Counter[str] = Counter()
@@ -155,15 +155,15 @@ def mappings(scene: Scene) -> int:
     """Return the number of memory mappings of the server; each thread's stack is a mapping."""
     count = 0
     for pid in scene.pids():
-        with suppress(OSError):  # the process has ended, or is another user's
+        with suppress(OSError):  # the process has ended or cannot be inspected
             count += Path(f"/proc/{pid}/maps").read_text().count("\n")
     return count
 
 
 def fallen(scene: Scene, before: Collection[int]) -> list[str]:
-    """Return, from the trace, how processes of the server ended: all that a signal killed, and
-    those in `before` that exited with an error. Without a trace, return an entry for each process
-    in `before` that has ended."""
+    """Return how processes of the server ended, according to the trace: each process that a signal
+    killed, and each process in `before` that exited with an error. Without a trace, return an entry
+    for each process in `before` that has ended."""
     if scene.trace is None or not scene.trace.exists():
         return ["a signal or an exit"] * len(set(before) - set(scene.pids()))
     killed = scene.traced(r"\+\+\+ killed by SIG\w+")
@@ -174,8 +174,8 @@ def fallen(scene: Scene, before: Collection[int]) -> list[str]:
 
 
 def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
-    """Raise Failed if a process was killed by a signal, or if one of `before` exited with an error.
-    `what`: what has happened meanwhile."""
+    """Raise Failed if a process was killed by a signal, or if a process in `before` exited with an
+    error. `what`: the events meanwhile, for the finding."""
     scene.alive()
     if died := fallen(scene, before):
         raise Failed(
@@ -188,8 +188,8 @@ def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
 def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
-    """Raise Failed unless `count` returns at most `most` in time. `left`: what has happened, and
-    what is left, with {} for the number."""
+    """Raise Failed unless `count` returns at most `most` in time. `left`: the finding, {} the
+    number."""
     if not scene.until(lambda: count() <= most):
         scene.alive()
         raise Failed(fault, left.format(count()))
@@ -198,21 +198,22 @@ def require_few(
 def require_closed(
     scene: Scene, seen: str, which: str = "without a client", most: int = SLACK
 ) -> None:
-    """Raise Failed if more than `most` useless descriptors stay open; `seen`: what has happened."""
+    """Raise Failed if more than `most` useless descriptors stay open. `seen`: see `Failed`."""
     left = f"{seen}; {{}} descriptors {which} are still open"
     require_few(scene, partial(useless_descriptors, scene), most, "descriptor-leak", left)
 
 
 def require_reaped(scene: Scene, seen: str) -> None:
-    """Raise Failed if the server has zombies; `seen`: what has happened."""
+    """Raise Failed if the server has zombies. `seen`: see `Failed`."""
     left = f"{seen}; {{}} ended child processes are still in the process table (state Z)"
     require_few(scene, lambda: sum(map(is_zombie, scene.pids())), 0, "zombies", left)
 
 
 def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     """Raise Failed unless the server is in the same state as before the check, and ends after
-    Ctrl-C. `tasks`: the number of its processes and threads before; `had_pages`: whether the server
-    has ever served a page with data from Redis. Return whether it serves such pages."""
+    Ctrl-C. `tasks`: the number of processes and threads before; `had_pages`: whether the server has
+    ever served a page with data from Redis. Return True if `had_pages`, or if the server serves
+    such a page now."""
     pages = had_pages
     seen = "all clients of this check had left"
     if scene.ended is None and not scene.told:
@@ -221,7 +222,7 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
             require_closed(scene, seen, most=scene.killed)
             require_reaped(scene, seen)
         if not scene.until(lambda: scene.tasks() >= tasks):
-            fewer = f"of {tasks} processes and threads {scene.tasks()} were left"
+            fewer = f"{scene.tasks()} of {tasks} processes and threads were left"
             raise Failed("workers-end", f"{seen}; {fewer}", sure=False)
         shown = scene.until(lambda: scene.get("/guestbook").status == 200, RETRY_SECONDS)
         pages = shown or had_pages
@@ -231,24 +232,25 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
         scene.require_sleep(QUIET_SECONDS, seen)
         scene.interrupt()
     if scene.ended is None and not scene.end_by_itself(IDLE_END_SECONDS):
-        late = f"{IDLE_END_SECONDS:.0f} s after the signal to end the server still runs"
+        late = f"{IDLE_END_SECONDS:.0f} s after the stop signal the server still runs"
         raise Failed("deaf", f"{seen}; {late}", sure=False)
     ended = scene.stop()
     if ended is None or ended.status != 0:
         how = ended.describe() if ended else "did not end"
-        raise Failed("bad-status", f"{seen}; after the signal to end it {how}")
+        fault = fault_of_end(ended.status if ended else 0, "bad-status")
+        raise Failed(fault, f"{seen}; after the stop signal the server {how}")
     counted = ended.statistics.requests if ended.statistics else None
     if (counted or 0) + SLACK < len(scene.answered):
         raise Failed(
             "miscounts",
-            f"clients got {len(scene.answered)} responses; its statistics at the end counted "
-            f"{counted}",
+            f"clients got {len(scene.answered)} responses; the server's statistics at its end have "
+            f"{counted} requests",
         )
     return pages
 
 
 def require_end_of_head(scene: Scene) -> None:
-    """Send a request whose last line comes after the others. Raise Failed unless it is answered."""
+    """Send a request, with a pause before its last line. Raise Failed if no response arrives."""
     with scene.client() as client:
         client.send(request("GET", scene.site.first, CLOSE)[:-2])
         scene.watch.sleep(QUIET_SECONDS)
@@ -258,8 +260,8 @@ def require_end_of_head(scene: Scene) -> None:
 
 
 def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
-    """Let as many clients as workers send half a request each. Then they send the rest, the
-    last client first: this client is served only if all workers serve. Raises Failed."""
+    """Raise Failed unless all workers serve. As many clients as workers send half a request each.
+    Then they send the rest, the last client first."""
     with ExitStack() as stack:
         held = []
         for path in islice(cycle(paths), WORKERS if scene.several else 1):
@@ -267,7 +269,7 @@ def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
             client.send(request("GET", path, CLOSE)[:-2])
             held.append((client, path))
         for number, (client, path) in enumerate(reversed(held), 1):
-            what = f"{seen}; then {len(held)} clients sent half a request each; number {number}"
+            what = f"{seen}; then {len(held)} clients sent half a request each; client {number}"
             try:
                 with scene.unanswered("workers-stuck", what, client.port, sure=False):
                     answer = scene.talk(client, b"\r\n")
@@ -281,7 +283,7 @@ def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
                 lent = redis_connections(scene)
                 raise Failed(
                     "redis-leak" if lent >= WORKERS else "redis-not-back",
-                    f"{seen}; {path} was answered {answer.status}, with {lent} Redis connections",
+                    f"{seen}; {path} was answered {answer.status}; open Redis connections: {lent}",
                     client.port,
                     sure=False,
                 )

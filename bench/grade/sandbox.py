@@ -44,8 +44,7 @@ REDIS_LIMITS = {
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
-rights. Therefore it accepts only commands for data from the program. (`grader` is a second user, in
-one more line of the configuration.)"""
+rights. Therefore the program may use only commands for data. The second user is `grader`."""
 TIME_ZONE = "TZ=GRADE-5:30"
 """A local time that differs from GMT. All dates in HTTP are in GMT."""
 REAPING_SECONDS = 5.0
@@ -67,18 +66,18 @@ class Limits:
     tasks: int = 512
     """Processes and threads."""
     others: int = 2048
-    """An allowance for other tasks of the grader's user if the program has no user of its own: the
+    """An allowance for other tasks of the grader's user if the program has no user of its own. The
     kernel counts all tasks of a user together."""
 
 
 def enter(arguments: Sequence[str]) -> None:
-    """Execute Python with these arguments in new namespaces, as far as this machine allows. Return
-    if this process already runs there, or if no namespace can be made."""
+    """Execute Python with these arguments in new namespaces. Return if this process already runs in
+    them, or if this machine allows none."""
     if INSIDE in os.environ:
         if os.environ[INSIDE] != "none":
             _die_with_parent()
             bring_up_loopback()
-            # So the program cannot read the seed in the grader's arguments (proc(5)).
+            # Hide the grader's arguments from the program: the seed is in them (proc(5)).
             hidden = ("mount", "-o", "remount,hidepid=2,gid=0", "/proc")
             subprocess.run(hidden, capture_output=True)
         return
@@ -117,8 +116,8 @@ def isolation() -> list[str]:
 
 
 def apart() -> bool:
-    """Return whether the examination has namespaces of its own. Several servers can then run at the
-    same time, because the PID namespace hides the processes of other examinations."""
+    """Return whether the examination has namespaces of its own. Without namespaces only one server
+    runs at a time, because a PID namespace must hide the processes of other examinations."""
     return os.environ.get(INSIDE, "none") != "none"
 
 
@@ -146,9 +145,9 @@ def confined(
     environment: Sequence[str] = (),
     lane: int = 0,
 ) -> list[str]:
-    """Return a command line that runs `command` with limits, Landlock, its user and an empty
-    environment. `reads`: folders that the command may read, in addition to the system's; `writes`:
-    folders that it may write; `environment`: its variables (NAME=value)."""
+    """Return a command line that runs `command` with limits, Landlock and a user of its own.
+    `reads`: folders that the command may read, in addition to the system's; `writes`: folders that
+    it may write; `environment`: additional variables (NAME=value)."""
     words = [
         "prlimit",
         f"--cpu={limits.processor_seconds}",
@@ -192,7 +191,7 @@ def end_strangers(lane: int) -> None:
 
 def forget_strangers() -> bool:
     """Wait until init has reaped the confined user's ended processes, which count against its
-    limit. Return False if some are left after REAPING_SECONDS."""
+    limit. Return False if processes are left after REAPING_SECONDS."""
     deadline = time.monotonic() + REAPING_SECONDS
     while processes_of(user()):
         if time.monotonic() > deadline:

@@ -50,8 +50,8 @@ SMALL_BUFFER = 16_384
 BUSY_SHARE = 0.5
 """The share of a CPU above which a thread counts as busy."""
 TRACED_SHARE, TRACED_BYTES, ALL_CALLS = 0.15, 50_000, math.inf
-"""BUSY_SHARE for a traced thread, and the limit of trace bytes per second: strace stops a thread
-that spins for most of its time. ALL_CALLS replaces the share if the trace grows faster."""
+"""TRACED_SHARE replaces BUSY_SHARE for a traced thread: strace stops a spinning thread for most of
+its time. If the trace grows by more than TRACED_BYTES per second, the share is ALL_CALLS."""
 SLEEP_ROUNDS = 4
 NOHUP = ("sh", "-c", 'trap "" HUP; exec "$0" "$@" --log 2>&1')
 """Starts a program as nohup(1) does, and lets it write all its output to standard output."""
@@ -90,7 +90,7 @@ class Scene:
     told: bool = False
     """Whether the grader has sent SIGTERM to the server, or has killed it."""
     died: FaultName | None = None
-    """The fault because of which the grader killed the server."""
+    """The reason why the grader killed the server."""
     gives_up: FaultName = "crash"
     """The fault that is reported if the server exits by itself with an error."""
     killed: int = 0
@@ -139,7 +139,7 @@ class Scene:
             raise
         self.ready = time.time()
         if not listens_here(self.running.url):
-            raise StartError(f"its url line is {self.running.url[:60]!r}, not a loopback address")
+            raise StartError(f"the url is {self.running.url[:60]!r}, not a loopback address")
         self.require_own_program()
 
     def require_own_program(self) -> None:
@@ -158,7 +158,7 @@ class Scene:
 
     @contextlib.contextmanager
     def started(self, *options: str) -> Iterator["Scene"]:
-        """Start the server, yield this scene, and stop the server. Raises what `start` raises."""
+        """Start the server, yield this scene, and stop the server. Raises the errors of `start`."""
         try:
             self.start(options)
             yield self
@@ -195,7 +195,7 @@ class Scene:
         self.kill(self.pids(), signal.SIGINT)
 
     def _kill(self) -> None:
-        """Kill all processes of the server; if the first ended by itself, keep its exit status."""
+        """Kill all processes of the server. Do nothing if the first process has ended by itself."""
         if self.running is not None and self.running.running():
             self.told = True
             self.kill(self.pids())
@@ -209,7 +209,7 @@ class Scene:
 
     @contextlib.contextmanager
     def suspended(self, pids: Collection[int]) -> Iterator[None]:
-        """Stop processes meanwhile (SIGSTOP), and let them continue afterwards (SIGCONT)."""
+        """Stop processes during the `with` block (SIGSTOP), then let them continue (SIGCONT)."""
         self.kill(pids, signal.SIGSTOP)
         try:
             yield
@@ -217,8 +217,8 @@ class Scene:
             self.kill(pids, signal.SIGCONT)
 
     def require_end(self, what: str, sure: bool = True) -> None:
-        """Raise Failed if the server still runs IDLE_END_SECONDS after SIGTERM; `what`: what has
-        happened before. No client may be connected."""
+        """Raise Failed if the server still runs IDLE_END_SECONDS after SIGTERM; `what`: the actions
+        before. No client may be connected."""
         if not self.end_by_itself(IDLE_END_SECONDS):
             late = f"{IDLE_END_SECONDS:.0f} s after SIGTERM the server still runs"
             raise Failed("deaf", f"{what}; {late}", sure=sure)
@@ -254,7 +254,7 @@ class Scene:
         except OSError as error:
             self.alive()
             raise Failed(
-                "no-answer", f"no connection could be made: {error.strerror or error}", sure=False
+                "no-answer", f"a client could not connect: {error.strerror or error}", sure=False
             ) from error
 
     @contextlib.contextmanager
@@ -292,7 +292,7 @@ class Scene:
             if (extra := received.find(b"HTTP/1.")) > 0:
                 raise Failed(
                     "wrong-length",
-                    f"{extra} bytes more than the Content-Length of the previous response came: "
+                    f"{extra} bytes came after the Content-Length bytes of the previous response: "
                     f"{received[: min(extra, 40)]!r}",
                     client.port,
                 ) from error
@@ -305,7 +305,7 @@ class Scene:
             raise failed from error
         strange = next((line for line in answer.head.split(b"\r\n") if _STRANGE.search(line)), None)
         if strange is not None:
-            raise Failed("bad-head", f"a line of the head was {strange[:60]!r}", client.port)
+            raise Failed("bad-head", f"the head has invalid bytes: {strange[:60]!r}", client.port)
         if answer.status >= 200:
             self.answered.append(answer.status)
         return answer
@@ -386,16 +386,14 @@ class Scene:
         if running is None:
             return
         if self.died is not None:
-            raise Failed(self.died, f"it used more than {MEMORY >> 20} MB and was killed")
+            raise Failed(self.died, f"the server used more than {MEMORY >> 20} MB and was killed")
         if self.told or not self.until(lambda: not running.running(), seconds):
             return
         ended = self.stop()
         status = ended.status if ended else None
-        fault: FaultName = "crash"
-        if status is not None:
-            fault = ENDED_BY.get(-status, self.gives_up if status > 0 else "crash")
+        fault = fault_of_end(status, self.gives_up)
         said = f"; its last output: {ended.last_words}" if ended and ended.last_words else ""
-        raise Failed(fault, f"the server ended meanwhile ({_status_words(status)}){said}")
+        raise Failed(fault, f"the server ended during the check ({_status_words(status)}){said}")
 
     def let_go(self, port: int) -> bool:
         """Return whether no process has a descriptor for the server's end of the connection to this
@@ -427,7 +425,7 @@ class Scene:
         return TRACED_SHARE if self.trace else BUSY_SHARE
 
     def busy_meter(self) -> Callable[[], float]:
-        """Return a function that returns the share of the time since now in which the busiest
+        """Return a function that returns the share of the time since this call in which the busiest
         thread ran or waited for a CPU."""
 
         def demand() -> float:
@@ -458,9 +456,8 @@ class Scene:
 
     def require_sleep(self, seconds: float, seen: str, port: int = 0, sure: bool = False) -> None:
         """Wait. Raise Failed if one thread runs or waits for a CPU for most of the time; `seen`:
-        what happens meanwhile. On a busy machine a thread may wait long before it can go to sleep.
-        Therefore the wait is repeated SLEEP_ROUNDS times, and twice as often for a traced
-        thread."""
+        the events meanwhile. On a busy machine a thread may run late before it can sleep. Therefore
+        the wait is repeated up to SLEEP_ROUNDS times, and twice as often for a traced thread."""
         for _ in range((2 if self.trace else 1) * SLEEP_ROUNDS):
             share = self.busy_share(seconds)
             self.alive(0)
@@ -476,8 +473,8 @@ class Scene:
     # ---- Memory ----
 
     def guarded(self) -> AbstractContextManager[None]:
-        """Inside the `with` block, kill the server if it uses more memory than MEMORY, or if the
-        examination's time is over; failures after this time are not reported."""
+        """Kill the server during the `with` block if it uses more memory than MEMORY, or if the
+        examination's time is over. Failures after this time are not reported."""
 
         def look() -> None:
             if self.memory() > MEMORY or self.left() <= 0:
@@ -507,8 +504,8 @@ class Scene:
 
 @contextlib.contextmanager
 def meanwhile(act: Callable[[], object], pause: float) -> Iterator[None]:
-    """Call a function again and again in a thread, with a pause in seconds before each call. Raise
-    its error at the end."""
+    """Call a function repeatedly in a thread during the `with` block, with a pause in seconds
+    before each call. Raise the function's error at the end."""
     over = threading.Event()
 
     def repeat() -> None:
@@ -525,7 +522,7 @@ def meanwhile(act: Callable[[], object], pause: float) -> Iterator[None]:
 
 
 def listens_here(url: str) -> bool:
-    """Return whether a URL is valid and its host is this machine: clients connect to it."""
+    """Return whether a URL is valid and its host is this machine, so that clients may connect."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -542,10 +539,20 @@ def is_zombie(pid: int) -> bool:
 
 
 def in_words(share: float) -> str:
-    """Return the words for a share of `busy_share`."""
+    """Return a share of `busy_share` in words, for a finding."""
     if share == ALL_CALLS:
         return "the server made system calls all the time"
     return f"one thread ran or waited for a CPU for {share:.0%} of the time"
+
+
+def fault_of_end(status: int | None, otherwise: FaultName) -> FaultName:
+    """Return the fault of a server that ended with this status, which is negative for a signal.
+    `otherwise`: the fault if no signal but SIGTERM or SIGINT ended the server."""
+    if status is None:
+        return "crash"
+    if status >= 0 or -status in (signal.SIGTERM, signal.SIGINT):
+        return otherwise
+    return ENDED_BY.get(-status, "crash")
 
 
 def _status_words(status: int | None) -> str:

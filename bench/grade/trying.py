@@ -41,11 +41,10 @@ from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
 AT_ONCE = 8
-"""The number of checks that run at the same time: checks mostly wait, and these use less than one
-CPU together."""
+"""The number of checks that run at the same time; together they use less than one CPU."""
 SLOWER = 1.5
-"""If not all checks fit into the time limit, a server that needs this many times the usual time of
-the checks is too slow."""
+"""A server is too slow if its checks take this many times the usual time, and not all fit into the
+time limit."""
 LANES = 2
 """The number of lanes of a check: for the graded server, and for the reference server."""
 DATABASE = 7
@@ -77,8 +76,8 @@ class Trial:
     gate: bool = False
     """This check runs before all others. If it fails, the checks after it are not run."""
     also_closed: bool = False
-    """The check runs even after a failed gate, to find the cause. If it succeeds then, it gives no
-    points."""
+    """The check runs even after a failed gate, to find the cause. If the check passes then, it
+    gives no points."""
     traced: bool = False
     """strace records process ends and close(2) from the first attempt, if tracing is allowed."""
     nohup: bool = False
@@ -138,7 +137,7 @@ class World:
     _first: dict[Trial, Attempt | None] = field(default_factory=dict)
     """The first attempts of the checks that are run at the same time."""
     _early: dict[Trial, CheckOutcome] = field(default_factory=dict)
-    """Outcomes of checks whose turn in the report has not come yet."""
+    """Outcomes of checks that are later in the report."""
     _traces: Iterator[int] = field(default_factory=count)
     _served: bool = False
     """Whether the server has printed its url at least once."""
@@ -147,7 +146,8 @@ class World:
     _closed: str = ""
     """The reason why no further check runs; empty if further checks run."""
     _waits_idle: bool = False
-    """Whether threads wait for a lock although no client is connected; one holds it in accept()."""
+    """Whether threads wait for a lock without clients, because a thread holds the lock in
+    accept()."""
     others_busy: Callable[[], float] = field(default_factory=busy_others)
     """Returns the share of the CPUs' time that other programs have used."""
     _took: list[tuple[float, Trial]] = field(default_factory=list)
@@ -172,8 +172,8 @@ class World:
         return self._early.pop(check, None) or self._outcome(check)
 
     def _run_together(self) -> None:
-        """Make the first attempts of these checks. Faults that may cause many others are judged
-        first, so that the others count as consequences, whatever the order in the report is."""
+        """Make the first attempts of the checks that can run at the same time. Faults that may
+        cause many others are judged first, so that the others count as consequences."""
         every = [one for stage in self.selected for one in stage.checks]
         together = [one for one in every if not (one.gate or one.alone)]
         longest_first = sorted(together, key=lambda one: -one.seconds)
@@ -239,12 +239,12 @@ class World:
             return Attempt("", failed, excerpt(trace, failed) if trace else ())
         finally:
             self._took.append((time.monotonic() - begun, check))
-            if not lane:  # in a lane, this would also reap the children of others
+            if not lane:  # in a lane, this would also reap the children of other checks
                 bury_orphans()
 
     def _tracer(self, check: Trial, again: bool) -> tuple[Path | None, Sequence[str]]:
-        """Return the file of a check's trace and the command line that writes it; without a trace
-        None and nothing. At the second attempt the trace is a proof."""
+        """Return the file of a check's trace and the command line that writes the trace; (None, ())
+        without a trace. At the second attempt the trace is a proof."""
         proves = again and check.starts_server
         if not (self.can_trace and (proves or check.traced or check.injected)):
             return None, ()
@@ -270,14 +270,14 @@ class World:
             return outcome
         outcome.points, outcome.came, outcome.note = outcome.of, "right", note
         if failures:
-            outcome.note = f"at the second attempt; first attempt: {failures[0].seen}"
+            outcome.note = f"passed at the second attempt; first attempt: {failures[0].seen}"
         return outcome
 
     def _judged(
         self, outcome: CheckOutcome, check: Trial, failures: Sequence[Failed], trace: Sequence[str]
     ) -> CheckOutcome:
-        """Return the outcome of a failed check. A failure with its own proof counts as the
-        cause."""
+        """Return the outcome of a failed check. It names the first failure with a proof other than
+        the trace; if there is none, it names the first failure."""
         cause = next((one for one in failures if one.proof), failures[0])
         outcome.came = "failed"
         outcome.finding = finding(cause, trace)
@@ -300,7 +300,7 @@ class World:
         return next((n for n in self._found if FILE.may_cause(n, failed.fault)), "")
 
     def _is_plain(self, failed: Failed) -> bool:
-        """Return whether the check needs no second attempt, not even for a proof."""
+        """Return whether a second attempt of the check is unnecessary, even for a proof."""
         if failed.fault == "never-serves":
             return not self._served
         if failed.proof and failed.sure:
@@ -316,7 +316,7 @@ class World:
             if lane:
                 store = stack.enter_context(own_redis(self.scene.watch))
             if check.redis_delay_ms:
-                # Replies in pieces show that a server takes the first piece for the whole reply.
+                # Replies in pieces reveal a server that takes the first piece for the whole reply.
                 slow = SlowRedis(store.url, check.redis_delay_ms, (), self.scene.watch, split=True)
                 stack.callback(slow.close)
             scene = replace(
@@ -383,7 +383,7 @@ def restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
 
 
 def own_redis(watch: SignalWatch) -> PrivateRedis:
-    """Start a Redis for graded servers."""
+    """Start and return a Redis for graded servers."""
     return PrivateRedis((), watch, REDIS_LIMITS, database=DATABASE)
 
 
@@ -397,7 +397,7 @@ def can_trace() -> bool:
 
 
 def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
-    """Return the failure, or one with its cause: a kept lock, a refused call, or a crash.
+    """Return the failure, or a failure that names the cause: a kept lock, a refused call, a crash.
     `waits_idle`: ignore waiting for locks, because this server does so without clients, too."""
     if failed.proof or failed.fault == "by-nature":
         return failed
@@ -407,9 +407,8 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
     if "futex" in refused and waits_for_redis(scene):
         seen = (
-            f"{failed.seen}; a process without threads was refused futex(2), and its source "
-            "uses no lock: only redis_pool_borrow() calls futex(2) then, when all connections "
-            "are lent and none is returned"
+            f"{failed.seen}; the kernel refused futex(2) to a process without threads and locks. "
+            "Only redis_pool_borrow() makes this call then, to wait until a connection is returned"
         )
         return Failed("redis-leak", seen, proof=("standard error", [refused["futex"]]))
     unlisted = [name for name in refused if name not in ONLY_SLEEP]
@@ -425,7 +424,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
         seen = f"the server reported that the system call {name} is not in its list; {failed}"
         return Failed("unlisted-call", seen, proof=("standard error", [refused[name]]))
     if refused:
-        failed.seen += f" (it was also refused {', '.join(refused)}, which is not in its list)"
+        failed.seen += f" (the kernel also refused unlisted calls: {', '.join(refused)})"
     return failed
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Measure and limit the CPU time of a server, with all its processes, threads and ended children.
 
-There are two methods. The total time of both is exact, because the kernel counts nanoseconds:
+There are two methods. Both return an exact total, because the kernel counts nanoseconds:
 
 - A control group (cgroup v2) for the server. Its counters can be read at any time, so start-up and
   warm-up are not counted. They include children that have not been reaped. The group needs no
   controller, because every group has cpu.stat.
 - If no group can be created (not root): getrusage(RUSAGE_CHILDREN) before and after the server is
-  reaped. The difference is the CPU time of the whole lives of the server and its children, also of
+  reaped. The difference is the CPU time of the server and its children from start to end, also of
   children that the server has not reaped (`adopt_orphans`).
 
 On most kernels the split of the total into user and system time is sampled by the timer tick.
@@ -18,8 +18,8 @@ up the samples of all processes before it splits the total, so the split is corr
 With the same small quota for each server, the load generator has more CPU time than the server. So
 the server is the limit of a run, even with few CPUs. The quota has a short period: a server that
 has used up its quota is stopped until the next period begins. The server's group has the highest
-weight, so that the server gets its quota even if other processes use the same CPU. The first of
-these methods that works is used:
+weight, so that the server gets its quota even if other processes use the same CPU. A quota is set
+by the first of these methods that works:
 
 - `systemd-run --user --scope`, if systemd allows users to set limits. This needs no privilege.
 - A group of version 2, if the controller `cpu` is enabled for child groups of our group.
@@ -82,8 +82,8 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """The number of a quota's periods so far in which a process ran, and the number of those in
-    which the group was throttled."""
+    """The number of periods of a quota in which a process of the group ran, and the number of
+    periods in which the group was throttled."""
 
     all: int
     throttled: int
@@ -94,10 +94,10 @@ class Usage(NamedTuple):
 
     cpu: CpuTime
     starved_us: float | None
-    """The microseconds in which a process of the server waited for a CPU and none of them ran
-    (PSI); None if the kernel does not report this time."""
+    """The microseconds in which a process of the server waited for a CPU and no process of the
+    server ran (PSI); None if the kernel does not report this time."""
     periods: Periods | None
-    """None: there is no quota."""
+    """None if there is no quota."""
 
     @property
     def wanted_us(self) -> float | None:
@@ -165,7 +165,7 @@ class Group:
 
 
 class Scope(Group):
-    """A group that systemd creates with the program's start and removes after the last end."""
+    """A group that systemd creates for a program and removes after its last process has ended."""
 
     def __init__(self, mount: Path, share: float) -> None:
         """`mount`: the mount point of version 2; `share`: the quota as a share of one core."""
@@ -219,7 +219,7 @@ def _can_count(folder: Path) -> bool:
 
 
 def rusage_of_reaped() -> CpuTime:
-    """Return the CPU time of all reaped children, with the children that those have reaped."""
+    """Return the CPU time of all reaped children, including their own reaped children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return CpuTime(used.ru_utime * 1e6, used.ru_stime * 1e6)
 
@@ -306,8 +306,8 @@ class Slicing:
 
 
 def new_group(parent: Path | None, slicing: Slicing | None, quota: float) -> Group | None:
-    """Return a new group. Without `quota`, it is in the folder `parent`, or None if that is None.
-    With `quota`, use the method `slicing`. Raises StartError or OSError."""
+    """Return a new group: with `quota`, by the method `slicing`; without, in the folder `parent`,
+    and None if `parent` is None. Raises StartError or OSError."""
     if not quota:
         return Group(parent) if parent else None
     if slicing is None:

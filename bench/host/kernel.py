@@ -14,7 +14,7 @@ Reading = TypeVar("Reading")
 
 def difference(after: Reading, before: Reading) -> Reading:
     """Return the difference of two readings of counters. A reading is a number, or a tuple or list
-    of readings. An item of the result is None if one reading has None there."""
+    of readings. An item of the result is None if the item is None in one of the readings."""
     last: Any = after
     first: Any = before
     if last is None or first is None:
@@ -111,9 +111,9 @@ def raise_descriptors() -> None:
 # can answer a segment that the other side repeats. Linux keeps a connection for 60 s, and at most
 # `tcp_max_tw_buckets` connections (ip-sysctl.rst); it forgets further connections at once. Then a
 # client that is still reading gets a reset when its kernel sends another acknowledgement. ab counts
-# this as an "exception", discards the response, and waits until its timeout. With a limit of 1,000
-# on a busy machine, 13 of 40 runs for an 80 KB file failed for this reason (500 connections, 5,000
-# requests), and 0 of 40 runs for the redirect, whose response is one segment.
+# this as an "exception", discards the response, and waits until its timeout. On a busy machine
+# with a limit of 1,000, 13 of 40 runs for an 80 KB file failed for this reason (500 connections,
+# 5,000 requests). None of 40 runs for the redirect failed, because its response is one segment.
 
 REST_SECONDS = 60
 """The time of TIME_WAIT on Linux: the constant TCP_TIMEWAIT_LEN."""
@@ -128,14 +128,14 @@ class Memory(NamedTuple):
 
 
 def memory(proc: Path = Path("/proc")) -> Memory | None:
-    """Return the two numbers for this network namespace; None if they are unknown."""
+    """Return both numbers for this network namespace; None if a number is unknown."""
     now = re.search(r"^TCP:.* tw (\d+)", text_of(proc / "net/sockstat"), re.MULTILINE)
     at_most = text_of(proc / "sys/net/ipv4/tcp_max_tw_buckets").strip()
     return Memory(int(now[1]), int(at_most)) if now and at_most.isdigit() else None
 
 
 def wait_for_room(connections: int, watch: SignalWatch, proc: Path = Path("/proc")) -> None:
-    """Wait, at most 60 s, until the kernel has room for so many more `connections` in TIME_WAIT. Do
+    """Wait, at most 60 s, until the kernel can keep `connections` more connections in TIME_WAIT. Do
     not wait if `connections` is above the kernel's limit. May raise Interrupted."""
     for _ in range(int(REST_SECONDS / LOOK_SECONDS)):
         found = memory(proc)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Describes this machine for the results, assigns its CPUs to server and load, and reads its
-limits: the CPU time that this host may use, and other limits that a benchmark can reach.
+limits: the CPU time that this host may use, and the limits that a benchmark can reach.
 
 CPU time is limited by the quota of our control group, and by the number of CPUs on which we may
 run. A quota is CPU time per period, e.g. 15 ms in each 100 ms. If a group has used up its quota,
-its processes are stopped (throttled) until the next period. The kernel counts the throttled
-periods. This count is the most reliable sign that a host was at its limit.
+the kernel stops (throttles) its processes until the next period, and counts the throttled periods.
+This count is the most reliable sign that a host was at its limit.
 """
 
 import os
@@ -94,7 +94,7 @@ def cpu_model(cpuinfo: str) -> str:
 
 
 def place(available: Iterable[int], instances: int = 1) -> Placement:
-    """Divide the `available` CPUs: up to `instances` CPUs for servers, the others for the load."""
+    """Divide the `available` CPUs: up to `instances` CPUs for servers, all others for the load."""
     cpus = sorted(available)
     if len(cpus) < 2:
         return Placement(
@@ -216,11 +216,11 @@ class Mount(NamedTuple):
 
 
 class HostCount(NamedTuple):
-    """The counters of a host so far; None: unknown."""
+    """The present counters of a host; None: unknown."""
 
     cpu_s: float
     periods: int | None
-    """The quota's periods in which a process ran."""
+    """The number of the quota's periods in which a process ran."""
     throttled: int | None
     tcp: TcpCounters | None
 
@@ -236,11 +236,11 @@ class Host:
 
     @property
     def allowed(self) -> float:
-        """Return the CPU time that this host may use: 1.0 is one CPU."""
+        """Return the CPU time that this host may use, in CPUs: 1.0 is one CPU."""
         return min(len(self.cpus), self.quota.cpus) if self.quota else float(len(self.cpus))
 
     def count(self) -> HostCount:
-        """Return the counters so far."""
+        """Return the present counters."""
         tcp = tcp_counters(self._proc)
         used = seconds_used(text_of(self.quota.usage)) if self.quota else None
         if self.quota is None or used is None:
@@ -291,8 +291,8 @@ def parse_mounts(text: str) -> list[Mount]:
 
 def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, Path]]:
     """Yield version and folder of each control group of a process, the innermost group first. The
-    texts are the process's /proc/self/cgroup and mountinfo. Of version 1, only the hierarchy with
-    `controller` counts ("": no hierarchy)."""
+    texts are the process's /proc/self/cgroup and mountinfo. In version 1, only the hierarchy with
+    `controller` is used ("": no hierarchy)."""
     mounts = parse_mounts(mountinfo)
     for controllers, path in parse_cgroup(cgroup):
         if controllers and controller not in controllers:
@@ -313,7 +313,8 @@ def parse_stat(text: str) -> dict[str, int]:
 
 
 def seconds_used(text: str) -> float | None:
-    """Return the seconds in version 2's cpu.stat (microseconds) or cpuacct.usage (nanoseconds)."""
+    """Return the used seconds, from the text of cpu.stat (version 2) or cpuacct.usage (version 1);
+    None if the text has no number."""
     if text.strip().isdigit():
         return int(text) / 1e9
     used = parse_stat(text).get("usage_usec")
@@ -321,7 +322,8 @@ def seconds_used(text: str) -> float | None:
 
 
 def _cpus(folder: Path, *files: str) -> float | None:
-    """Return the quota in CPUs: `files` have its CPU time and its period. None: no quota."""
+    """Return the quota in CPUs; None if there is no quota. `files`: the files with the CPU time and
+    the period."""
     words = " ".join(text_of(folder / name) for name in files).split()
     return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
 

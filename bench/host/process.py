@@ -8,7 +8,7 @@ Every child
     parent-death signal and then executes the program. (Python could set the signal between fork and
     exec, but this may deadlock in a process with threads, and the live table has threads.)
   - is bound to its CPUs by taskset before its first instruction, so that all its threads and
-    children run on these CPUs, too;
+    children also run on these CPUs;
   - writes to unnamed files, because a full pipe would block it.
 """
 
@@ -41,7 +41,7 @@ OUTPUT, ERRORS = 0, 1
 FIRST_PORT = 10_000
 ATTEMPTS = 5
 LONG_FILE = 8 << 20
-"""A number of bytes that this process can read in a short time."""
+"""The number of bytes that this process reads at each end of a long file."""
 
 
 Found = TypeVar("Found")
@@ -110,7 +110,7 @@ class Child:
         return os.pread(descriptor, os.fstat(descriptor).st_size - start, start)
 
     def running(self) -> bool:
-        """Return whether the child still runs. Does not reap it, so its PID is not reused."""
+        """Return whether the child still runs. Do not reap the child, so its PID is not reused."""
         if self._process.returncode is not None:
             return False
         try:
@@ -160,8 +160,8 @@ class Child:
     def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
         """End the child and the processes of its group; its output stays readable.
 
-        Send signal `number`, wait `timeout` seconds, then kill. Return False if the child still ran
-        after this time. May be called twice.
+        Send signal `number`, wait `timeout` seconds, then kill. Return False if the child had to be
+        killed. May be called twice.
         """
         if self._process.returncode is not None:
             return True
@@ -214,7 +214,7 @@ def guarded(
 
 
 class StartError(NoFigure):
-    """A server did not start. The message gives the reason, if possible in the server's words."""
+    """A server did not start. The message gives the reason, if possible the server's own."""
 
     label = "no start"
     status: int | None = None
@@ -251,10 +251,10 @@ def url_that_answers(address: str, port: int, running: bool, ready: str = "") ->
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """Return a port of an address of this host that is free now. May raise OSError.
+    """Return a free port of an address of this host. May raise OSError.
 
-    If possible, the port is below the ephemeral range: the kernel could give a port of that range
-    to a client while a server is down that must use the port later."""
+    If possible, the port is below the ephemeral range. The kernel could give a port of that range
+    to a client while the server that needs the port is down."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for port in random.sample(range(FIRST_PORT, first), 50) if first > 2 * FIRST_PORT else ():
         with contextlib.suppress(OSError), socket.create_server((address, port)):
@@ -264,7 +264,7 @@ def free_port(address: str = "127.0.0.1") -> int:
 
 
 def on_free_port(address: str, start: Callable[[int], Found | None]) -> Found | None:
-    """Call `start` with a free port of an address until its result is true, and return the result;
+    """Call `start` with a free port of an address until the result is true, and return the result;
     None after several attempts. An attempt fails if another process takes the port first."""
     for _ in range(ATTEMPTS):
         if found := start(free_port(address)):
@@ -298,8 +298,8 @@ class Helper(Child):
         inside: Sequence[str] = (),
     ) -> None:
         """Start the module and wait for its first line, a number. Python starts faster without
-        site-packages (-S). `inside`: the words of a command that starts Python, for example in
-        another namespace. Raises HelperError or Interrupted."""
+        site-packages (-S). `inside`: a command that starts Python, for example in another
+        namespace. Raises HelperError or Interrupted."""
         super().__init__([*inside, sys.executable, "-S", "-m", module, *words], cpus, cwd=ROOT)
         try:
             if not self.until(lambda: "\n" in self.stdout, START_SECONDS, watch):

@@ -12,11 +12,11 @@ from pathlib import Path
 from bench.records.errors import UserError
 
 TOOLS = Path(__file__).resolve().parents[2] / "build" / "tools" / "bin"
-"""The folder of programs that scripts/setup.sh compiles."""
+"""The folder of the programs that scripts/setup.sh compiles."""
 
 
 def compiler_of(executable: Path) -> str | None:
-    """Return the compiler of a program, from the .comment section of its file; None: unknown."""
+    """Return the compiler of a program, from the file's .comment section; None: unknown."""
     said = output_of(["readelf", "--string-dump=.comment", str(executable)])
     names = re.findall(r"^\s+\[\s*[0-9a-f]+\]\s+(.+)$", said, re.MULTILINE)
     # A program built by clang also names the gcc of the C library's start-up files.
@@ -37,8 +37,8 @@ def _call_names() -> dict[int, str]:
 
 
 def first_line(command: Sequence[str]) -> str | None:
-    """Return the first line of a command's standard output; if that is empty, the first line of its
-    standard error (for nginx). None if the command fails or prints nothing."""
+    """Return the first line of a command's standard output; if there is no output, of its standard
+    error (for nginx); None if the command fails or prints nothing."""
     done = ended_well(command)
     lines = (done.stdout.strip() or done.stderr.strip()).splitlines() if done else []
     return lines[0] if lines else None

@@ -24,7 +24,7 @@ def declaration(model: type[Model], file: Path, **more: object) -> Model:
     cannot be read or is not valid."""
     try:
         return model.model_validate({**toml_of(file), **more})
-    except (OSError, ValueError, RecursionError) as error:  # not valid as TOML or for the model
+    except (OSError, ValueError, RecursionError) as error:  # invalid TOML, or invalid for the model
         words = in_words(error) if isinstance(error, ValidationError) else str(error)
         raise UserError(f"{file}: {words}") from error
 

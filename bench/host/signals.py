@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Handles SIGINT (Ctrl-C), SIGTERM and SIGHUP at safe places.
 
-A handler that raises an exception could interrupt this process after it has started a child and
-before it has stored the child. The child would then be left over. So the handler only stores the
-signal, and waiting loops call `check()` several times a second. The cleanup does not call
-`check()`, so a second Ctrl-C cannot interrupt the cleanup.
+If a handler raised an exception between the start of a child and the assignment of the child to a
+variable, no code would end the child. So the handler only stores the signal, and waiting loops call
+`check()` several times a second. The cleanup does not call `check()`, so a second Ctrl-C cannot
+interrupt it.
 """
 
 import signal
@@ -34,7 +34,7 @@ class SignalWatch:
 
     def __enter__(self) -> "SignalWatch":
         for number in WATCHED:
-            # nohup makes the program ignore SIGHUP: keep this.
+            # If nohup started the program, SIGHUP is ignored, and must stay ignored.
             if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGINT:
                 self._before[number] = signal.signal(number, self._note)
         return self

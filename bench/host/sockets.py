@@ -2,8 +2,8 @@
 """Lists the TCP sockets over IPv4 of this network namespace, and enables its loopback interface.
 
 sock_diag(7) returns the sockets of one port. If this does not work (the kernel lacks the module, or
-a sandbox forbids the call), all sockets are read from /proc/net/tcp. After a load test this file
-has 20 MB. It does not contain the size of a listener's accept queue.
+a sandbox forbids the call), all sockets are read from /proc/net/tcp. This file has 20 MB after a
+load test, and does not contain the size of a listener's accept queue.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ STATES = (
     "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING", "SYN_RECV",
 )  # fmt: skip
 """The names of the states in <net/tcp_states.h>. The last name is for TCP_NEW_SYN_RECV: the kernel
-has received the SYN only."""
+has received only the SYN."""
 ALL = 0x1FFF
 LISTEN, TIME_WAIT = 1 << STATES.index("LISTEN"), 1 << STATES.index("TIME_WAIT")
 
@@ -60,8 +60,8 @@ class Traffic(NamedTuple):
 
     @property
     def peer_was_last(self) -> bool:
-        """Return whether the last segment came from the other side; False if both sides have sent
-        in the same step of the timer."""
+        """Return whether the last segment came from the other side; False if both sides sent within
+        one step of the timer."""
         return not self.sent or self.received_ago < self.sent_ago
 
 
@@ -105,7 +105,7 @@ def read(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]
 
 
 def end(local: int, remote: int) -> Socket | None:
-    """Return the local socket of a connection over 127.0.0.1; None if there is none."""
+    """Return the local socket of a connection over 127.0.0.1; None if there is no such socket."""
     try:
         found = next(_ask(_ONE, (local, remote), ALL), None)
     except FileNotFoundError:
@@ -170,7 +170,7 @@ def accept_queue(port: int) -> int:
 
 def own_backlog(ports: Container[int]) -> int | None:
     """Return the smallest backlog of the listeners on these ports, if it is below the kernel's
-    limit. None: it is not below the limit, or unknown."""
+    limit. None: the backlog is not below the limit, or is unknown."""
     allowed = int(text_of(SOMAXCONN) or 0)
     free = [one.unsent for one in tcp_sockets(states=LISTEN) if one.local in ports]
     return min((one for one in free if 0 < one < allowed), default=None)

@@ -7,13 +7,13 @@ outside.
     waits          the connections and the accept queue; what connections and tasks wait for
     clients        visitors, silent clients, a burst, a slow Redis; number and time are limited
     verdict        sentences that describe the observations
-    look           collects all this twice a second, while a page is open
+    look           collects the observations twice a second, while a page is open
     web            the page, its events, its buttons; for this machine's own browsers only
-    room           questions, the predictions of a room, and the page on which students predict; for
-                   other machines too, if requested
+    room           questions, predictions, and the page on which students predict; if requested,
+                   also for browsers on other machines
     handler        the responses of `web` and `room`
     metrics        the figures of the page in the text format of Prometheus
 
 The server need not cooperate. The kernel may let only the parent of a process read what the process
-waits for (ptrace(2), "Yama"). So this runs in `zerohttpd serve`, which has started the server.
+waits for (ptrace(2), "Yama"), so the parent observes: `zerohttpd serve`, which starts the server.
 """

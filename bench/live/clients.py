@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The clients that the page's buttons start: on real sockets, few and for a short time.
 
-This module limits every count and every time, whatever the page requests; `stop` ends all clients.
+This module limits every count and every time, also if the page requests more.
 """
 
 import contextlib
@@ -23,15 +23,15 @@ from bench.records.store import Json
 from bench.services.redis_server import connect
 
 SILENT_MOST = 200
-"""Twice the workers that 03 and 05 have."""
+"""Twice the number of workers of 03 and 05."""
 SILENT_SECONDS = 30.0
 """Longer than the servers' timeout for a request, 10 s."""
 HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
 
 VISITOR_EVERY = 0.45
-"""Not a multiple of the time between two observations, which must see visitors at all stages."""
+"""Not a multiple of the time between two observations, so that they show visitors at all stages."""
 VISITORS_MOST = 30
-"""The largest number of visitors that wait at once; the next visitor comes when one of them is
+"""The largest number of visitors that wait at once; the next visitor comes when a visitor has been
 served."""
 VISITOR_TIMEOUT = 15.0
 VISITS_SHOWN_SECONDS = 40.0
@@ -68,7 +68,7 @@ class Who(Enum):
 
 @dataclass(eq=False)
 class OwnClient:
-    """A client of ours with one request, and the result. Times are those of time.monotonic()."""
+    """A client of ours with one request, and the result. Times are from time.monotonic()."""
 
     who: Who
     number: int
@@ -88,13 +88,14 @@ class OwnClient:
 
 
 class Burst(NamedTuple):
-    """The requests of the last burst so far."""
+    """The state of the last burst: the numbers of requests that will be sent, have ended, and were
+    answered well."""
 
     asked: int
     done: int
     good: int
     longest: float
-    """The longest wait of one of its requests in seconds."""
+    """The longest wait for a response of the burst, in seconds."""
     ended: float
     """The seconds since the burst ended; 0 while it runs."""
 
@@ -107,7 +108,7 @@ class Waits(NamedTuple):
     file: float
     """The longest wait for a file."""
     still: float
-    """The longest wait of a visitor that is not served yet."""
+    """The longest wait of a visitor that still waits."""
     silent: int
     """The number of silent clients."""
     redis_is_slow: bool
@@ -117,11 +118,10 @@ class Waits(NamedTuple):
 
 
 class Clients:
-    """All clients of one server. Several threads may use it."""
+    """All clients of one server. Several threads may use this object."""
 
     def __init__(self, url: str, redis_url: str | None) -> None:
-        """`url` is the server's; `redis_url` is that of a Redis that may be slowed down, or
-        None."""
+        """`url`: of the server; `redis_url`: of a Redis that may be slowed down, or None."""
         to = urlsplit(url)
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
@@ -131,7 +131,7 @@ class Clients:
         self._visits: deque[OwnClient] = deque()
         self._visitors = self._silents = self._cut_off = 0
         self._burst: list[OwnClient] | None = None
-        """The requests of the last burst that have begun; None: no burst, or it was undone."""
+        """The started requests of the last burst; None: no burst, or it was stopped."""
         self._slow_until, self._slow_error = 0.0, ""
 
     # ---- What the buttons do ----
@@ -165,8 +165,8 @@ class Clients:
             threading.Thread(target=self._part_of_burst, args=(begun,), daemon=True).start()
 
     def slow_redis(self) -> None:
-        """Let Redis reply only every SLOW_PAUSE_MS for SLOW_SECONDS: Redis gets CLIENT PAUSE
-        repeatedly. Each pause ends by itself."""
+        """For SLOW_SECONDS, let Redis reply only every SLOW_PAUSE_MS: send CLIENT PAUSE repeatedly.
+        Each pause ends by itself."""
         with self._lock:
             if self._redis_url is None or self.is_redis_slow:
                 return
@@ -190,7 +190,7 @@ class Clients:
 
     def visit(self) -> None:
         """Send the next visitor, unless VISITORS_MOST wait. Visitors ask for a file and for the
-        guestbook in turn, so one in two needs Redis."""
+        guestbook in turn, so every second visitor needs Redis."""
         now = time.monotonic()
         with self._lock:
             waiting = sum(visit.end is None for visit in self._visits)
@@ -208,12 +208,12 @@ class Clients:
 
     @property
     def is_redis_slow(self) -> bool:
-        """Return whether Redis is being slowed now."""
+        """Return whether Redis is slowed down now."""
         return time.monotonic() < self._slow_until
 
     def waits(self, recent: float) -> Waits:
         """Return the longest waits of visitors that wait now or were served in the last `recent`
-        seconds. While Redis is slow, `page` and `file` count only visitors who came after Redis
+        seconds. While Redis is slow, `page` and `file` count only visitors that came after Redis
         became slow."""
         now = time.monotonic()
         with self._lock:
@@ -277,7 +277,7 @@ class Clients:
         return [one for one in self._open if one.who is Who.SILENT]
 
     def _look_after_silent(self) -> None:
-        """Drop the silent clients that the server has cut off, and those whose time is over."""
+        """Close the silent clients that the server has disconnected, or whose time is over."""
         now = time.monotonic()
         with self._lock:
             watch = select.poll()
@@ -311,7 +311,7 @@ class Clients:
                 self._open.pop(visit, None)
 
     def _part_of_burst(self, begun: list[OwnClient]) -> None:
-        """Send one request after another until the burst is complete or undone."""
+        """Send one request after another until the burst is complete or stopped."""
         while True:
             with self._lock:
                 if self._burst is not begun or len(begun) == BURST_REQUESTS:

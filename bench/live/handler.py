@@ -24,8 +24,8 @@ class PageHandler(BaseHTTPRequestHandler):
     """One request of a browser."""
 
     timeout = 10.0
-    """The most seconds for a request: a connection that a browser opens in advance must not keep
-    its thread."""
+    """The seconds after which a silent connection is closed: browsers open connections in advance,
+    and each connection keeps a thread busy."""
     form_action = "'none'"
     """The addresses to which forms of the page may be sent (Content Security Policy)."""
 
@@ -43,7 +43,7 @@ class PageHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def answer_file(self, path: str) -> None:
-        """Send a style sheet or a script of the folder `template`. The caller knows the path."""
+        """Send a style sheet or a script of the folder `template`. The caller checks `path`."""
         file = TEMPLATES / path.removeprefix("/")
         self.answer(HTTPStatus.OK, KINDS[file.suffix], file.read_text())
 

@@ -16,8 +16,8 @@ from bench.records.store import Json
 
 EVERY_SECONDS = 0.5
 SHARE_OF_TIME = 0.1
-"""The largest share of one processor for the observations. To observe a thousand processes takes
-long, so the observations are then less frequent."""
+"""The largest share of one processor for the observations. If there are a thousand processes, an
+observation takes long, so observations become less frequent."""
 LONGEST_PAUSE = 3.0
 RATES_SHOWN = 80
 
@@ -33,7 +33,7 @@ class Look:
     pid: int
     redis_url: str
     redis_is_ours: bool
-    """Whether no other program uses this Redis, so that a button may slow it down."""
+    """Whether only this server uses this Redis, so that a button may slow Redis down."""
     _sleeps: dict[int, Sleep] = field(default_factory=dict)
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
     _before: tuple[float, int] | None = None
@@ -75,7 +75,7 @@ class Look:
         }
 
     def forget(self) -> None:
-        """Start the rate again, because nothing was observed for a while."""
+        """Forget the last count of requests, because nothing was observed for a while."""
         self._before = None
 
     def _rate(self, now: float) -> dict[str, Json]:
@@ -90,8 +90,8 @@ class Look:
 
 
 class Watch:
-    """Observes all servers repeatedly, in a thread of its own; `next` returns the results. A
-    second thread sends them visitors."""
+    """Observes all servers repeatedly, in a thread; `next` returns the results. A second thread
+    sends visitors to the servers."""
 
     def __init__(self, looks: list[Look]) -> None:
         self.looks = looks
@@ -115,8 +115,8 @@ class Watch:
             thread.join()
 
     def watch(self, by: int) -> None:
-        """Count one more open page (1), or one less (-1). Without an open page the servers are not
-        observed, and the effects of the buttons are undone."""
+        """Count one more open page (1), or one less (-1). While no page is open, the servers are
+        not observed, and the clients of the buttons are stopped."""
         with self._changed:
             self._watchers += by
             left = self._watchers == 0
@@ -132,7 +132,7 @@ class Watch:
             return None if self._over else self._latest
 
     def now(self) -> list[dict[str, Json]]:
-        """Return an observation of all servers, also if no page is open."""
+        """Observe all servers now and return the results, also if no page is open."""
         with self._looking:
             return [look.look(time.monotonic()) for look in self.looks]
 

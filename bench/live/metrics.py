@@ -14,7 +14,7 @@ from prometheus_client import (
 QUEUES = {
     "accept_queue": ("Connections that wait to be accepted", "waiting"),
     "accept_queue_limit": ("The largest length of the accept queue", "room"),
-    "unread_connections": ("Connections that are accepted and not read yet", "unread"),
+    "unread_connections": ("Accepted connections with unread data", "unread"),
 }
 CALLS = "Processes and threads by the system call in which they sleep and what they wait for"
 # Each request makes new metrics, so the time of their creation has no meaning.

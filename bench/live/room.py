@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The predictions of a room: one question at a time, and one prediction for each browser; and the
-page on which students predict, for the browsers of other machines, on a port of its own.
+"""The predictions of a room: one question at a time, and one prediction for each browser. Students
+predict on a page for browsers on other machines, which has its own port.
 
-A prediction is the place of a choice in the list. So nothing that a student has typed is kept or
-shown. Predictions are only in memory, without names, and the next question deletes them.
+A prediction is the number of a choice in the list, so no text of a student is stored or shown.
+Predictions are only in memory, without names, and the next question deletes them.
 
-The page has no button and no figure of /live, which stays on loopback. Some of its clients may be
-hostile, so the number, the duration, the size and the rate of requests are limited.
+The page has no button and no figure of /live, which stays on loopback. Some clients of the page may
+be hostile, so the number, the duration, the size and the rate of requests are limited.
 """
 
 import io
@@ -55,7 +55,9 @@ class RoomQuestion(BaseModel):
     @model_validator(mode="after")
     def _answer_is_a_choice(self) -> "RoomQuestion":
         if self.answer not in self.choices or len(set(self.choices)) < len(self.choices):
-            raise ValueError(f"{self.name}: the answer must be one of the choices, which differ")
+            raise ValueError(
+                f"{self.name}: the answer must be one of the choices, and these must differ"
+            )
         return self
 
 
@@ -80,7 +82,7 @@ class Shown(IntEnum):
 
 
 class Room:
-    """The question that is asked, and the predictions so far."""
+    """The present question and its predictions."""
 
     def __init__(self, every: tuple[RoomQuestion, ...]) -> None:
         self.questions = every
@@ -89,7 +91,7 @@ class Room:
         self.ask(0)
 
     def ask(self, place: int) -> None:
-        """Ask a question, and forget the predictions for the previous question."""
+        """Ask the question with this number (from 0), and delete the predictions."""
         with self._lock:
             self.question = self.questions[place]
             self._asked += 1
@@ -97,8 +99,8 @@ class Room:
             self._predictions: dict[str, tuple[str, int]] = {}
 
     def show(self) -> None:
-        """Show the predictions; at the second call, show the answer. No prediction is
-        accepted from now on."""
+        """Show the predictions; at the second call, show the answer. After the first call, no
+        predictions are accepted."""
         with self._lock:
             self._stage = Shown(min(self._stage + 1, Shown.ANSWER))
 
@@ -113,13 +115,12 @@ class Room:
         return self._stage is Shown.ASKED
 
     def prediction(self, browser: str) -> int | None:
-        """Return the choice of a browser."""
+        """Return the choice (from 0) of a browser; None if it has no prediction."""
         return self._predictions.get(browser, ("", None))[1]
 
     def predict(self, browser: str, address: str, state: str, choice: int) -> str:
-        """Store or replace the prediction of a browser. Return the reason if the prediction is
-        rejected, or an empty text. `state`: the state of the page on which the prediction was
-        made."""
+        """Store or replace the prediction of a browser. Return an empty text, or the reason why the
+        prediction is rejected. `state`: the state that the student's page showed."""
         with self._lock:
             if not self.is_open or state != self.state:
                 return "Too late: the lecturer has continued."
@@ -156,12 +157,11 @@ class Room:
 CONNECTIONS_MOST = 64
 FROM_ADDRESS_AT_ONCE = 16
 REQUEST_SECONDS = 5.0
-"""The timeout for the whole request, in seconds; a client that sends single bytes does not extend
-it."""
+"""The timeout for the whole request, in seconds; sending single bytes does not extend it."""
 REQUEST_BYTES_MOST = 8192
 ACCEPT_PAUSE = 0.01
-"""Seconds after each accepted connection. A flood of connections waits in the backlog, so the
-servers under test keep their processor time."""
+"""The pause in seconds after each accepted connection. A flood of connections waits in the
+backlog, and takes no processor time from the servers under test."""
 FILES = {"/live.css", "/room.js"}
 COOKIE = re.compile(r"(?:^|; )room=([\w-]{22})(?:;|$)", re.ASCII)
 
@@ -214,7 +214,7 @@ class RoomPage(ThreadingHTTPServer):
         """End requests that take too long; `serve_forever` calls this twice a second."""
         for request, (_, began) in list(self._began.items()):
             if time.monotonic() - began > REQUEST_SECONDS:
-                with suppress(OSError):  # the request has ended meanwhile
+                with suppress(OSError):  # the request has just ended
                     request.shutdown(socket.SHUT_RDWR)
 
     def close_request(self, request: Any) -> None:
@@ -227,7 +227,7 @@ class RoomPage(ThreadingHTTPServer):
 
 
 class _Limited(io.RawIOBase):
-    """A connection from which no more than a small request is read."""
+    """A connection from which at most REQUEST_BYTES_MOST bytes are read."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._left = connection, REQUEST_BYTES_MOST
@@ -290,6 +290,6 @@ class _Student(PageHandler):
         room, browser = self.server.room, self._browser()
         mine = room.prediction(browser)
         text = self.server.template.render(room=room, mine=mine, reason=reason)
-        # Lax: a browser sends the cookie if a link of another site leads here, but not with a form.
+        # Lax: a browser sends the cookie with a link from another site, but not with a form.
         cookie = f"room={secrets.token_urlsafe(16)}; Path=/; HttpOnly; SameSite=Lax"
         self.answer(status, HTML, text, {} if browser else {"Set-Cookie": cookie})

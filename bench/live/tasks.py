@@ -7,7 +7,7 @@ the socket of a descriptor; see proc(5).
 `Counters` reads how many requests a server has answered, without a request to the server. The
 servers count in memory that all their processes share (lib/ops.h). A user who may trace a process
 may read its memory. Reading does not stop the process. The counters are found by their content: in
-each of them the number of requests is the sum of its responses.
+each counter, the number of requests is the sum of the responses.
 """
 
 import os
@@ -24,7 +24,7 @@ COUNTER = struct.Struct("<Q6QQ")
 """requests, responses by the first digit of their status (none, 1xx, ..., 5xx), bytes."""
 _SHARED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s .* /dev/zero \(deleted\)$", re.MULTILINE)
 LONGEST = 10_000 * COUNTER.size
-"""The most bytes of counters: one counter for each of WORKERS_LIMIT workers (lib/config.h)."""
+"""The largest size of all counters: one for each of WORKERS_LIMIT workers (lib/config.h)."""
 
 
 class Counters:
@@ -36,7 +36,8 @@ class Counters:
         self._place: tuple[int, int] | None = None
 
     def requests(self) -> int | None:
-        """Return the requests so far; None if memory is not readable or no counter has counted."""
+        """Return the number of requests so far; None if the memory cannot be read, or if all
+        counters are 0."""
         try:
             places = [self._place] if self._place else self._places()
             memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -68,7 +69,7 @@ def cells_in(memory: bytes) -> list[tuple[int, ...]]:
 
 
 def are_counters(cells: list[tuple[int, ...]]) -> bool:
-    """Return whether the numbers are counters, and at least one has counted."""
+    """Return whether the numbers are counters, and at least one counter is above 0."""
     sums_agree = all(
         requests == sum(responses) and not none for requests, none, _, *responses, _bytes in cells
     )
@@ -97,12 +98,12 @@ class Task:
 
 
 def look(first: int) -> list[Task]:
-    """Return all tasks of the server, which are the tasks of a session. The process `first`, which
-    leads the session, comes first."""
+    """Return all tasks of a server: the tasks of the session that the process `first` leads. The
+    tasks of `first` are at the beginning."""
     found: list[Task] = []
     for name in os.listdir(PROC):  # noqa: PTH208  a Path for each process takes twice as long
         if name.isdecimal():
-            with suppress(OSError, IndexError, ValueError):  # it has ended meanwhile
+            with suppress(OSError, IndexError, ValueError):  # the process has just ended
                 found += _process(int(name), first)
     return sorted(found, key=lambda task: (task.process != first, task.process, task.number))
 
@@ -116,14 +117,14 @@ def _process(pid: int, session: int) -> list[Task]:
         return [_task(pid, folder, fields)]
     tasks = []
     for one in (folder / "task").iterdir():
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the thread has just ended
             tasks.append(_task(pid, one, _stat(one)))
     return tasks
 
 
 def _stat(folder: Path) -> list[str]:
-    """Return the fields of `stat` from the state on. Before the state is the program's name, which
-    may contain any character."""
+    """Return the fields of `stat`, beginning with the state. Before the state is the program's
+    name, which may contain any character."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
 
@@ -136,7 +137,7 @@ def _task(pid: int, folder: Path, fields: list[str]) -> Task:
             call, arguments = call_in((folder / "syscall").read_text())
             ran = int((folder / "schedstat").read_text().split()[0])
         except OSError:  # no permission: this process is not its parent
-            channel = text_of(folder / "wchan").removeprefix("0")  # 0: in none
+            channel = text_of(folder / "wchan").removeprefix("0")  # 0: in no function
     return Task(pid, number, runs, call, arguments, channel, ran)
 
 
@@ -150,7 +151,8 @@ def call_in(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def inode_of(task: Task, descriptor: int) -> int:
-    """Return the inode of a descriptor's socket; 0 if it is no socket, or may not be read."""
+    """Return the inode of a descriptor's socket; 0 if the descriptor has no socket or cannot be
+    read."""
     with suppress(OSError, ValueError):
         link = (PROC / str(task.process) / "fd" / str(descriptor)).readlink()
         return int(str(link).removeprefix("socket:[").removesuffix("]"))
@@ -158,8 +160,8 @@ def inode_of(task: Task, descriptor: int) -> int:
 
 
 def watched(task: Task) -> int | None:
-    """Return the only descriptor for which a task sleeps in poll or ppoll; None: several, none, or
-    it may not be read."""
+    """Return the only descriptor for which a task sleeps in poll or ppoll; None if there are
+    several or none, or if the task's memory cannot be read."""
     with suppress(OSError, struct.error):
         if task.arguments[1] == 1:
             memory = os.open(PROC / str(task.process) / "mem", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page's sentences on a server, from the observations of this page only."""
+"""The page's sentences about a server, from the observations of this page only."""
 
 import math
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Tasks(NamedTuple):
 
 
 def verdict(groups: list[WaitGroup], waits: Waits, tasks: Tasks) -> str:
-    """Return sentences on a server; empty before the first visitor."""
+    """Return sentences about a server; empty before the first visitor."""
     redis = _redis(waits, tasks)
     silent = _silent(groups, waits, tasks, redis)
     burst = _burst(waits.burst, tasks)
@@ -36,7 +36,7 @@ def verdict(groups: list[WaitGroup], waits: Waits, tasks: Tasks) -> str:
 
 
 def _silent(groups: list[WaitGroup], waits: Waits, tasks: Tasks, redis: str) -> str:
-    """Return how silent clients affect other clients. `redis`: the sentence on a slow Redis."""
+    """Return how silent clients affect other clients. `redis`: the sentence about a slow Redis."""
     threads = sum(group.count for group in groups)
     held = sum(group.count for group in groups if group.silent)
     stuck = waits.still > STUCK_SECONDS
@@ -51,7 +51,7 @@ def _silent(groups: list[WaitGroup], waits: Waits, tasks: Tasks, redis: str) -> 
         return f"{who} {redis or f'Other {tasks.kind} serve the visitors.'}"
     if redis or stuck or not (waits.silent and tasks.has_loop):
         return ""
-    text = "An event loop waits for all clients at once: the silent ones block no other client."
+    text = "An event loop waits for all clients at once: silent clients block no other client."
     return f"{text} {_took(waits)}" if waits.page and waits.file else text
 
 
@@ -69,13 +69,13 @@ def _burst(burst: Burst | None, tasks: Tasks) -> str:
     elif tasks.alone:
         how = "No second process or thread was seen"  # a child may have ended before
     else:
-        how = f"Each client had one of the {tasks.kind} for itself"
+        how = f"The clients were served by different {tasks.kind}"
     took = f"each took up to {_time(burst.longest)}"
     return f"All {burst.asked} requests of the burst are answered; {took}. {how}."
 
 
 def _usual(waits: Waits) -> str:
-    """Return how long the visitors waited, for times when no button has an effect on them."""
+    """Return how long the visitors waited, for when no button has an effect."""
     if waits.failed:
         who = plural(waits.failed, "visitor")
         return f"{who} of the last {RECENT_SECONDS:.0f} s got an error or no answer."

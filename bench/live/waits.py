@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What each connection, process and thread of a server waits for, in words; and groups of all that
-wait for the same event.
+"""What each connection, process and thread of a server waits for, in words; and groups of
+connections or tasks that wait for the same event.
 
 The server need not cooperate. The kernel knows the system call in which a task sleeps. For each
-connection it knows which side has sent last, and what is not read yet, but not whether a request is
-complete. This package knows that only for its own clients. For other clients the page says that
-they have no response yet.
+connection, the kernel knows which side sent last and how many bytes are unread, but not whether a
+request is complete. This package knows only whether the requests of its own clients are complete.
+For other clients the page says that they have no response yet.
 """
 
 from dataclasses import dataclass, field
@@ -23,12 +23,12 @@ CLIENTS_SHOWN = 2000
 
 
 class Wait(NamedTuple):
-    """The reason why a connection or a task waits. `kind` decides how the page draws it."""
+    """The reason why a connection or a task waits. `kind` decides how the page draws the wait."""
 
     kind: str
     whom: str
     by_many: str = ""
-    """`whom` for a group with several members; empty: the same words."""
+    """The words for `whom` in a group with several members; empty: `whom`."""
     number: int = 0
     """The number of the silent client for which a task waits; 0 for others."""
     silent: bool = False
@@ -87,7 +87,7 @@ class Sockets:
     states: dict[str, int] = field(default_factory=dict)
     """The number of connections in each state, without the listener."""
     queue: int = 0
-    """The number of connections that the kernel has made, and that are not accepted yet."""
+    """The number of connections that the kernel has completed and the server has not accepted."""
     room: int = 0
     """The largest length of the accept queue."""
     listener: int = 0
@@ -100,12 +100,12 @@ class Sockets:
     """Whether a command has been sent to Redis and no reply has come since; also true if a reply
     and a command came in the same step of the kernel's timer."""
     open: list[Socket] = field(default_factory=list)
-    """The connections whose clients have not left."""
+    """The connections that neither side has closed."""
 
     @property
     def unread(self) -> int:
-        """Return the number of connections that are accepted, and of which the server has read
-        nothing. In 05 such connections wait in the server's own queue."""
+        """Return the number of accepted connections from which the server has read nothing. In 05
+        these connections wait in the server's own queue."""
         return sum(_phase(one) is UNREAD for one in self.open)
 
 
@@ -162,7 +162,7 @@ def _phase(one: Socket) -> Wait:
 
 
 def _phase_of(known: OwnClient, seen: Sockets) -> Wait:
-    """Return the wait of one of our own clients, whose bytes were read and not answered."""
+    """Return the wait of our own client `known`, whose bytes were read and not answered."""
     if known.who is Who.SILENT:
         return REQUEST
     return REDIS if known.path == GUESTBOOK and seen.asks_redis else RESPONSE
@@ -201,7 +201,7 @@ def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
     if task.call in (*TO_READ, *TO_WRITE, "connect"):
         return _peer(tasks.inode_of(task, task.arguments[0]), task.call, seen, names)
     where = f" (in {task.channel})" if task.channel else ""
-    return Wait("other", "" if task.call else f"what may not be read here{where}")
+    return Wait("other", "" if task.call else f"something that this user cannot read{where}")
 
 
 def _polling(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
@@ -229,7 +229,7 @@ def _peer(inode: int, call: str, seen: Sockets, names: dict[int, OwnClient]) -> 
 
 
 class Sleep(NamedTuple):
-    """The time since which a task sleeps in the same call; `key` identifies the sleep."""
+    """The time at which a task's present sleep was first seen; `key` identifies the sleep."""
 
     key: tuple[str, tuple[int, ...], int]
     since: float

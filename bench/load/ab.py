@@ -5,7 +5,7 @@ Two of ab's counts of failures include more than their names say (see the source
 
 - "Length" also counts connections that ab opened and never used. Near the end ab opens a connection
   for each connection that ends, until all requests are written. The last connections stay idle. A
-  server closes them after its timeout, and ab counts each in place of a request in progress. This
+  server closes them after its timeout. ab counts each closed connection as a failed request. This
   happens if the last requests take many seconds, because an accept queue overflows or workers wait
   for silent clients.
 - "Exceptions" are connections that were reset before ab had read everything. ab counts their
@@ -124,7 +124,7 @@ def abort_message(errors: str) -> str:
 
 
 def parse_concurrency_ceiling(errors: str) -> int | None:
-    """Return the highest concurrency of this ab, from its message for a number above it."""
+    """Return the highest concurrency of this ab, from its error message for a higher number."""
     match = re.search(r"Invalid Concurrency \[Range 0\.\.(\d+)\]", errors)
     return int(match[1]) if match else None
 
@@ -159,7 +159,7 @@ def command(load: Load, folder: Path) -> list[str]:
     Without -r, ab stops at the first connection that breaks and prints the error. With -r, ab
     continues and exits with status 0 even if there is no server.
 
-    Without -l, ab counts a response as failed if it is not as long as the first response. This
+    Without -l, ab counts a response as failed if its length differs from the first response. This
     detects connections that were closed early, so -l is used only if lengths may differ.
     """
     return [
@@ -196,7 +196,8 @@ AB = Generator("ab", "bench", "-V", command, read, START_SECONDS)
 
 
 def concurrency_ceiling() -> int | None:
-    """Return the highest concurrency of this ab: often 20,000, in some builds more. None: unknown.
+    """Return the highest concurrency of this ab: usually 20,000, in some builds more. None if
+    unknown.
 
     If the requested concurrency is too high, ab prints its limit and does not connect.
     """

@@ -29,7 +29,7 @@ class NoAnswer(Exception):
 
 
 class NotHttp(NoAnswer):
-    """The first received line is not that of an HTTP response."""
+    """The first received line is not the status line of an HTTP response."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Response:
 
     @staticmethod
     def of(received: bytes) -> "Response | None":
-        """Return the response in the bytes of a whole connection; None without a complete head."""
+        """Return the response in the bytes of a whole connection; None if the head is
+        incomplete."""
         head, gap, body = received.partition(b"\r\n\r\n")
         found = _FIRST.match(head)
         return Response(int(found[1]), head, body) if gap and found else None
@@ -55,12 +56,12 @@ class Response:
 
     @property
     def announced(self) -> int | None:
-        """Return the value of Content-Length; None if it is missing or not a number."""
+        """Return the value of Content-Length; None if the field is missing or not a number."""
         said = self.field("Content-Length")
         return int(said) if said is not None and _LENGTH.fullmatch(said) else None
 
     def field(self, name: str) -> str | None:
-        """Return the value of the first header field with this name; None if it is missing."""
+        """Return the value of the first header field with this name; None without such a field."""
         for line in self.head.decode("latin-1").split("\r\n")[1:]:
             key, _, value = line.partition(":")
             if key.strip().lower() == name.lower():
@@ -69,8 +70,8 @@ class Response:
 
     @property
     def date(self) -> int | None:
-        """Return the field Date as a Unix time (RFC 9110, section 6.6.1); None if it is missing or
-        not valid."""
+        """Return the field Date as a Unix time (RFC 9110, section 6.6.1); None if the field is
+        missing or not valid."""
         found = parsedate_tz(self.field("Date") or "")
         return mktime_tz(found) if found else None
 
@@ -144,7 +145,7 @@ class Client:
         self._take(len(b"\r\n\r\n"))
         first = head.split(b"\r\n", 1)[0].split(b" ")
         if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not _STATUS.fullmatch(first[1]):
-            raise NotHttp("something that is no HTTP came", head, True)
+            raise NotHttp("the response is not HTTP", head, True)
         answer = Response(int(first[1]), head, b"")
         length = answer.field("Content-Length")
         if method == "HEAD" or answer.status in (204, 304) or length is None:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Clients in a process of their own: visitors, attackers, and idle connections.
 
-The program is `python -m bench.load.crowd ORDER`; ORDER is a `CrowdOrder` in JSON. It prints a
-number when it has begun, runs until SIGTERM, and then prints its result, a `Tally`, as one line of
-JSON. The number of open connections is limited; a flood also has a limit for the total.
+The program is `python -m bench.load.crowd ORDER`; ORDER is a `CrowdOrder` in JSON. The program
+prints a number when the crowd has begun, runs until SIGTERM, and prints its result, a `Tally`, as
+one line of JSON. The number of open connections is limited; for a flood, also the total number.
 
 Instead of a `Tally`, visitors print each `Exchange` and each `Late` as a line of JSON. A visitor
 connects, requests its page, reads until the server closes, pauses, and repeats. All visitors
 together send at most `count / pause` requests a second, far below a server's capacity, so the
-server causes every missing response. Requests in progress at the end do not count.
+server causes every missing response. Requests in progress at the end are ignored.
 
 The module imports nothing that loads slowly, because its program starts for each configuration.
 """
@@ -142,7 +142,7 @@ class Tally:
 
 
 class Exchange(NamedTuple):
-    """The result of one request. The times are of CLOCK_MONOTONIC, which all processes share."""
+    """The result of one request. The times use CLOCK_MONOTONIC, which all processes share."""
 
     begun: float
     ended: float
@@ -221,8 +221,9 @@ class Holder:
         self._tally.held = len(self._open)
 
     def _await_answers(self, ended: Ended) -> None:
-        """Open all connections and wait for an answer on each, at most OPENING_SECONDS: a server
-        with too few workers never answers some. `hold` opens missing connections later."""
+        """Open all connections and wait, at most OPENING_SECONDS, for an answer on each connection:
+        a server with too few workers never answers on some. `hold` opens missing connections
+        later."""
         deadline = time.monotonic() + OPENING_SECONDS
         while self._tally.requests < self._order.count and time.monotonic() < deadline:
             if ended():

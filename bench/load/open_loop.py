@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The open loop: oha sends requests at a constant rate, independent of the server's speed.
 
-ab sends a request only after the previous answer. When the server stalls, ab stops, too, and omits
-the requests that would arrive meanwhile. oha sends requests at fixed times. If all its connections
-wait for answers, it sends a request late; `--latency-correction` measures from the time at which
+ab sends a request only after the previous answer. When the server stalls, ab also stops, and omits
+the requests that would arrive meanwhile. oha sends requests at fixed times. If all connections
+wait for answers, oha sends a request late; `--latency-correction` measures from the time at which
 the request was due. oha writes both times of each request into a database (`--db-url`). All
 latencies are computed from these times. A corrected latency begins when the request was due, and an
 uncorrected latency begins when it was sent.
@@ -75,7 +75,7 @@ def command(load: Load, folder: Path) -> list[str]:
 
 
 def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
-    """Return the outcome with the figures from the output and the database of an ended oha. Its
+    """Return the outcome with the figures from oha's output and database, after oha has ended. The
     latency is corrected: it begins when a request was due."""
     figures, body = parse(ran.report, load.rate)
     rows, latency = requests_in(folder / DATABASE), None

@@ -52,11 +52,11 @@ class Outcome:
     report: str = ""
     """The generator's whole standard output."""
     figures: AbFigures | WrkFigures | OpenLoopFigures | None = None
-    """The generator's figures; None if it reported none."""
+    """The generator's figures; None if it reported no figures."""
     completed: int | None = None
     """The number of completed requests, even without `figures`; None: unknown."""
     body_bytes: int | None = None
-    """The bytes of the bodies of all responses; only the open loop's generator reports them."""
+    """The bytes of the bodies of all responses; only oha reports this number."""
     memory: MemoryFigures | None = None
     """The memory of the connections, if this process has measured it."""
     latency: Latency | None = None
@@ -103,7 +103,7 @@ class Generator:
             demands: list[float] = []
 
             def look() -> None:
-                demands.append(child.demand_seconds() or 0.0)  # ended threads do not count
+                demands.append(child.demand_seconds() or 0.0)  # without ended threads
                 if meanwhile:
                     meanwhile()
 
@@ -132,8 +132,8 @@ class Generator:
         return require(self.name, self.group)
 
     def version(self) -> str | None:
-        """Return the generator's name and version; None if it is not installed. The exit status is
-        not checked: wrk prints its version with the usage, and exits with status 1."""
+        """Return the generator's name and version; None if the generator is not installed. The exit
+        status is not checked: wrk prints its version with the usage, and exits with status 1."""
         program = find_program(self.name)
         if program is None:
             return None

@@ -22,8 +22,8 @@ class ProbeError(NoFigure):
 def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = False) -> Response:
     """Send one request as ab does, and read until the server closes or no more bytes arrive.
 
-    Raises ProbeError without an answer; if the status is not `status` (None: if it is an error); or
-    if the body is not as long as Content-Length says. ab does not check this length.
+    Raises ProbeError if there is no answer, if the status is not `status` (None: if the status is
+    an error), or if the length of the body is not Content-Length. ab does not check this length.
     """
     parts = urlsplit(url)
     fields = ["User-Agent: probe", "Accept: */*"]
@@ -48,12 +48,12 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
 
 def require_content(answer: Response, workload: Workload) -> None:
     """Raise ProbeError if a redirect has the wrong target or a page has the wrong content. Do not
-    call this for baselines: their fixed answer has no target and no such content."""
+    call this for baselines: their fixed answer has neither a target nor this content."""
     if workload.leads:
         to = answer.field("Location") or ""
         if urlsplit(to).path != workload.leads:
             words = f"to {to}" if to else "nowhere"
-            raise ProbeError(f"it leads {words} and not to {workload.leads}", "wrong place")
+            raise ProbeError(f"a redirect leads {words}, not to {workload.leads}", "wrong place")
     if workload.file and answer.body != (ROOT / "public" / workload.file).read_bytes():
         words = f"{len(answer.body):,} bytes that are not public/{workload.file}"
         raise ProbeError(f"a first request got {words}", "wrong page")

@@ -32,9 +32,9 @@ class RunningCrowd(Helper):
         """Return the fields of the crowd's `Tally`. Raises HelperError without a tally."""
         try:
             found: dict[str, Any] = json.loads(self.stdout.splitlines()[1])
-        except (IndexError, ValueError) as error:  # killed before or during its print
+        except (IndexError, ValueError) as error:  # the crowd was killed too early
             said = last_line(self.stderr) or "it printed nothing"
-            raise HelperError(f"its crowd failed: {said}") from error
+            raise HelperError(f"the crowd failed: {said}") from error
         return found
 
 

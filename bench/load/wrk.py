@@ -11,7 +11,7 @@ error. So ab is used to measure a connection for each request.
 
 The latencies of wrk differ from those of ab: after a slow answer, wrk adds latencies for the
 requests that it could not send meanwhile (its correction of "coordinated omission"). So the source
-of latencies is recorded, and Little's law is not checked with those of wrk.
+of latencies is recorded, and Little's law is not checked with latencies of wrk.
 """
 
 import math
@@ -31,8 +31,8 @@ BEGINS = "JSON "
 SPARE_SECONDS = 5.0
 """The seconds by which wrk's own time limit exceeds our timeout, so that we end wrk first."""
 PIPELINED = 8
-"""The number of requests that a connection sends at once. It divides 1,000, because servers close a
-connection after 1,000 requests."""
+"""The number of requests that a connection sends at once. The number divides 1,000, because servers
+close a connection after 1,000 requests."""
 
 
 class WrkTimes(BaseModel):
@@ -70,7 +70,7 @@ def read(ran: Outcome, _load: Load, _folder: Path) -> Outcome:
 
 
 def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
-    """Return the figures and latencies that wrk.lua printed; None, None if it printed none."""
+    """Return the figures and latencies that wrk.lua printed; None, None without figures."""
     line = next((x for x in text.splitlines() if x.startswith(BEGINS)), "").removeprefix(BEGINS)
     try:
         figures = WrkFigures.model_validate_json(line)

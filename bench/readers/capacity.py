@@ -4,11 +4,10 @@
 The method is the utilisation law of operational analysis (Denning and Buzen, "The Operational
 Analysis of Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds
 of CPU time on each request cannot serve more than 1/D requests per second. At a rate of X requests
-per second its utilisation is X * D. The slowest host limits the whole system.
+per second the host's utilisation is X * D. The slowest host limits the whole system.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +18,6 @@ from bench.readers.console import Table
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.errors import UserError
-from bench.records.figures import Role
 from bench.records.points import Point, data_points, spread_of
 from bench.records.results import Results
 from bench.records.store import load
@@ -35,8 +33,7 @@ FIGURES = ("cpu_load", "redis_cpu", "nginx_cpu", "load_cpu", "bytes")
 """The keys of the figures of `RequestCost`, in the order of its fields."""
 
 
-@dataclass(frozen=True)
-class RequestCost:
+class RequestCost(NamedTuple):
     """The cost of one request: CPU microseconds of each role, and bytes on the network."""
 
     subject: str
@@ -47,10 +44,6 @@ class RequestCost:
     load: float = 0.0
     bytes: float = 0.0
 
-    def of(self, role: Role) -> float:
-        """Return the CPU microseconds of a role."""
-        return float(getattr(self, role))
-
 
 class Layout(NamedTuple):
     """The number of hosts of each role."""
@@ -60,8 +53,7 @@ class Layout(NamedTuple):
     redis: int
 
 
-@dataclass(frozen=True)
-class Capacity:
+class Capacity(NamedTuple):
     """The capacity of a layout."""
 
     layout: Layout
@@ -97,20 +89,19 @@ def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
 # ---- The arithmetic ----
 
 
-def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) -> Capacity:
+def capacity(demand: RequestCost, layout: Layout) -> Capacity:
     """Return the capacity of one-core hosts, and what limits it."""
     roles = (
         (layout.servers, demand.server, "servers"),
         (layout.redis, demand.redis, "Redis"),
         (layout.nginx, demand.nginx, "nginx"),
     )
-    ends = [(n * headroom * 1e6 / cost, name) for n, cost, name in roles if n and cost]
+    ends = [(n * HEADROOM * 1e6 / cost, name) for n, cost, name in roles if n and cost]
     if layout.nginx and demand.bytes:
-        # The card sends and receives at the same time: each response counts once per direction.
-        network = layout.nginx * headroom * LINK_BYTES / (demand.bytes + PACKET_BYTES)
+        # The card sends and receives at the same time, so each response counts once.
+        network = layout.nginx * HEADROOM * LINK_BYTES / (demand.bytes + PACKET_BYTES)
         ends.append((network, "network of nginx"))
-    rate, limit = min(ends)
-    return Capacity(layout, rate, limit)
+    return Capacity(layout, *min(ends))
 
 
 def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
@@ -125,7 +116,7 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
         role = found.limit.split()[-1].lower()  # also of "network of nginx"
         count = getattr(found.layout, role)
         if role == "redis" and count == redis_at_most:
-            return replace(best, limit=found.limit)
+            return best._replace(limit=found.limit)
         found = capacity(demand, found.layout._replace(**{role: count + 1}))
         best = max(best, found, key=lambda one: round(one.rate, 6))
     return best
@@ -160,14 +151,17 @@ def limit_of(
     """Return the rate at which the first host reaches its limit, and that host's name.
 
     Instances are started on the server hosts in turn, each on its own CPU. nginx has a worker for
-    each CPU and gives each instance the same share of the work. Redis and ab use one CPU. `quota`:
-    share of a core for each instance; 0: a whole core.
+    each CPU and gives each instance the same share of the work. Redis and ab can each use only
+    one CPU. `quota`: share of a core for each instance; 0: a whole core.
     """
+    costs = demand._asdict()
     ends = [
-        (_may_use(host, tasks) * 1e6 / demand.of(host.role), host.name)
+        (
+            _may_use(host, host.cpus if host.role == "nginx" else 1) * 1e6 / costs[host.role],
+            host.name,
+        )
         for host in hosts
-        if host.role != "server" and demand.of(host.role)
-        for tasks in [host.cpus if host.role == "nginx" else 1]
+        if host.role != "server" and costs[host.role]
     ]
     servers = [host for host in hosts if host.role == "server"]
     for number, host in enumerate(servers[:instances]):
@@ -181,7 +175,7 @@ def limit_of(
 
 
 def _may_use(host: HostInfo, tasks: int) -> float:
-    """Return the CPU time that some tasks may use on a host: 1.0 is one CPU."""
+    """Return how many CPUs `tasks` tasks may use on a host; 0.5 is half a CPU (a quota)."""
     most = min(host.cpus, tasks)
     return float(most) if host.cpu_limit is None else min(host.cpu_limit, most)
 
@@ -221,15 +215,11 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
 
 def demand_table(costs: Sequence[RequestCost]) -> Table:
     """Return a table of CPU microseconds per request, by server and role."""
-    rows = (
-        [
-            cost.subject,
-            *(f"{figure:.1f}" for figure in (cost.server, cost.nginx, cost.redis, cost.load)),
-            f"{cost.bytes:,.0f}",
-        ]
-        for cost in costs
-    )
-    return Table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes", rows=rows)
+    table = Table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
+    for cost in costs:
+        times = (f"{time:.1f}" for time in (cost.server, cost.nginx, cost.redis, cost.load))
+        table.add_row(cost.subject, *times, f"{cost.bytes:,.0f}")
+    return table
 
 
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
@@ -237,20 +227,14 @@ def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
     many."""
     heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s", "<limit")
     table = Table(*heads)
-    for cost, hosts, (redis_at_most, keys) in product(
-        costs, fleets, ((1, "on one Redis"), (None, "spread"))
-    ):
-        best = best_layout(cost, hosts, redis_at_most)
-        layout = best.layout
+    shared = ((1, "on one Redis"), (None, "spread"))
+    for cost, hosts, (redis_at_most, keys) in product(costs, fleets, shared):
+        layout, rate, limit = best_layout(cost, hosts, redis_at_most)
+        counts = (hosts, layout.nginx, layout.servers, layout.redis, round(rate))
+        many, *others = (f"{count:,}" for count in counts)
         idle = hosts - sum(layout)
-        table.add_row(
-            cost.subject,
-            f"{hosts:,}",
-            keys,
-            *(f"{count:,}" for count in (layout.nginx, layout.servers, layout.redis)),
-            f"{best.rate:,.0f}",
-            best.limit + (f" ({idle:,} hosts not needed)" if idle else ""),
-        )
+        limit += f" ({idle:,} hosts not needed)" if idle else ""
+        table.add_row(cost.subject, many, keys, *others, limit)
     return table
 
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Compare two sweeps: what changed by more than the noise, and what else was different.
 
-A data point has changed if the ranges of its runs in the two sweeps do not overlap and the medians
-differ by more than the wider of the two ranges. The noise of a single run is unknown; 10 % is
+A data point has changed if its ranges in the two sweeps do not overlap and its medians differ by
+more than the wider range. The noise of a single run is unknown; 10 % is
 assumed.
 
-A data point is disturbed if other programs, or other virtual machines on the same hardware, used
-the server's CPU: they may have caused or hidden a change. The whole machine may also have become
-slower without any sign of it. A slow period of the machine affects a server and its baseline
-equally. So if both sweeps have baselines, the ratios of server to baseline are compared instead of
-CPU times.
+A data point is disturbed if other programs or virtual machines used the server's CPU. They may have
+caused or hidden a change. The whole machine may also have become
+slower without any sign in the results. A slow period of the machine affects a server and its
+baseline equally. So if both sweeps have baselines, the ratios of server to baseline are compared
+instead of CPU times.
 """
 
 from collections import Counter
@@ -72,7 +72,7 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
     )
     baselines = [c for c in found if c.key.is_baseline and c.before and c.after]
     if baselines:
-        yield "CPU/request was compared as its ratio to the baseline, if there is one."
+        yield "CPU/request was compared as its ratio to the baseline, if there is a baseline."
     elif costs["better"] or costs["worse"]:
         yield (
             "The server or the whole machine may have changed. With --baselines in both sweeps "
@@ -81,7 +81,7 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
     if loud:
         yield (
             f"In {plural(loud, 'data point')} other programs used more than {QUIET:.0%} of the "
-            "server's CPU in one sweep: measure again on a quiet machine (make doctor)."
+            "server's CPU in a sweep: measure again on a quiet machine (make doctor)."
         )
 
 
@@ -170,10 +170,8 @@ def _requests(old: Results, new: Results) -> Iterator[tuple[str, object, object]
     before, after = ({run.key: run.requests for run in of.runs} for of in (old, new))
     others = [key for key in before.keys() & after.keys() if before[key] != after[key]]
     if others:
-        was, now = (
-            ", ".join(f"{number:,}" for number in sorted({of[key] for key in others}))
-            for of in (before, after)
-        )
+        sides = (sorted({of[key] for key in others}) for of in (before, after))
+        was, now = (", ".join(f"{number:,}" for number in side) for side in sides)
         yield "requests of a run", was, now
 
 
@@ -196,8 +194,8 @@ def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
 def _cpu_verdict(
     key: CellKey, before: Mapping[CellKey, Point], after: Mapping[CellKey, Point]
 ) -> Verdict | None:
-    """Return the verdict on the ratios to the baseline if each run of both sweeps has a ratio,
-    otherwise on CPU per request."""
+    """Return the verdict on the ratios to the baseline if each run of both sweeps has a ratio;
+    otherwise on CPU per request. None if a sweep lacks the figure."""
     sides = [(of.get(key), of.get(key.baseline)) for of in (before, after)]
     costs = [point.by_run("cpu_load") if point else {} for point, _ in sides]
     over = [ratios(*pair, "cpu_load") for pair in sides]
@@ -207,11 +205,10 @@ def _cpu_verdict(
 
 
 def _hosts(of: Results) -> str:
-    limits = (f", {host.cpu_limit:.0%}" if host.cpu_limit else "" for host in of.hosts)
-    found = [
-        f"{host.name} ({plural(host.cpus, 'CPU')}{limit})"
-        for host, limit in zip(of.hosts, limits, strict=True)
-    ]
+    found = []
+    for host in of.hosts:
+        limit = f", {host.cpu_limit:.0%}" if host.cpu_limit else ""
+        found.append(f"{host.name} ({plural(host.cpus, 'CPU')}{limit})")
     return ", ".join(found) or "one machine"
 
 

@@ -47,7 +47,7 @@ def paragraphs(text: str) -> str:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a table, if it has more than a text."""
+    """A field of a table that has more than a text."""
 
     text: str
     notes: Sequence[str] = ()
@@ -79,7 +79,7 @@ class Table:
         self.rows = [*rows]
 
     def add_row(self, *cells: str | Field) -> None:
-        """Add a row; in a terminal a text may have rich's markup."""
+        """Add a row. A text may have rich's markup, for a terminal."""
         self.rows.append(cells)
 
     def __rich__(self) -> RichTable:
@@ -131,7 +131,7 @@ class ProgressTable(Generic[Step]):
         total: int,
         columns: int,
     ) -> None:
-        """`table`: returns the table during a step, or (None) between steps; `total`: number of
+        """`table`: returns the table for a step, or (for None) between steps; `total`: number of
         steps; `columns`: width of a step's description."""
         self._out, self._table, self._total, self._done = out, table, total, 0
         self._bar = Progress(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Show where the CPU time of a request goes.
 
-The compared servers were measured alternately. So each run is compared with the other server's run
-of the same number, and the figure is the median of these ratios: a temporary disturbance of the
-machine affects both. If a run is missing or not valid, there is no figure.
+The compared servers were measured alternately. The cost in each run is divided by the other
+server's cost in the run of the same number, because a disturbance of the machine affects both runs.
+The figure is the median of these ratios. If a run is missing or not valid, there is no figure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,8 +76,8 @@ class Difference:
 
     @property
     def apart(self) -> bool:
-        """Return whether the difference is significant: there are ENOUGH runs, all of them agree on
-        its sign, and the median of the ratios differs from 1 by at least LEAST."""
+        """Return whether the difference is significant: ENOUGH runs all agree on its sign, and the
+        median of their ratios differs from 1 by at least LEAST."""
         one = self.ratio
         if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
             return False
@@ -187,8 +187,8 @@ ABOUT = TEXTS["about"]
 
 
 def headline(results: Results) -> str:
-    """Return a sentence: the costs of the cheapest server under the first conditions and of its
-    baseline."""
+    """Return a sentence with the costs of the cheapest server under the first conditions and of
+    its baseline."""
     found = [line for line in lines(results) if line.cost]
     first = [line for line in found if line.conditions == found[0].conditions]
     if not first:
@@ -362,7 +362,7 @@ def sampled_how(found: Sequence[Flame]) -> str:
 
 def _how(stacks: StackFigures) -> str:
     limited = stacks.how == "perf" and not stacks.kernel
-    more = " It was permitted to sample user space only." if limited else ""
+    more = " perf was permitted to sample user space only." if limited else ""
     return TEXTS["sampled"][stacks.how] + more
 
 

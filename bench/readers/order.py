@@ -4,8 +4,8 @@
 If every server was the limit of its own runs, the ranking is by measured rates; a CPU quota for
 each server (--quota) makes this likely. If the load generator was the limit for one server, its
 rate is unknown. Then all servers are ranked by what a full core could serve: 1 / CPU time per
-request. This is a computed value; it includes neither waiting nor other work of the core. This
-value also replaces the measured rates if other programs used a part of the server's CPU.
+request. This computed value includes neither waiting nor other work of the core. It also replaces
+the measured rates if other programs used a part of the server's CPU.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -26,7 +26,7 @@ from bench.records.words import connections, listed, of_a_core
 By = Literal["rate", "cpu"]
 STALLS = {
     "one": "one silent client stops it",
-    "workers": "as many silent clients as it has workers stop it",
+    "workers": "one silent client for each worker stops it",
 }
 """The texts for values of `Results.stalled_by`."""
 
@@ -41,8 +41,8 @@ class Ranked:
     spread: Spread
     """Requests per second."""
     close_to: tuple[str, ...] = ()
-    """Servers of better ranks from which this server does not differ significantly. This relation
-    is not transitive, so such servers can have different ranks."""
+    """Servers of better ranks that do not differ significantly from this server. Such servers
+    can exist, because "no significant difference" is not a transitive relation."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,8 @@ def orders(results: Results) -> list[Order]:
 
 
 def order(results: Results, conditions: Conditions) -> Order | None:
-    """Return the ranking under some conditions; None if fewer than two servers have a rate. It is
-    made at the level with most valid servers; if there are several such levels, at the level with
-    most runs, then at the highest."""
+    """Return the ranking under some conditions; None if fewer than two servers have a rate. It
+    is made at the level that `best_level` returns."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]
@@ -90,6 +89,7 @@ def order(results: Results, conditions: Conditions) -> Order | None:
     counted = held if others else {name: _at_limit(of) for name, of in held.items()}
     figure = "core_rate" if others else "rate"
     found = {name: spread_of(of, figure) for name, of in counted.items()}
+    total, used = (sum(map(len, of.values())) for of in (held, counted))
     spreads = {name: x for name, x in found.items() if x and x.runs == len(counted[name])}
     if len(spreads) < 2:
         return None
@@ -99,7 +99,9 @@ def order(results: Results, conditions: Conditions) -> Order | None:
         level,
         by,
         list(_ranked(spreads)),
-        _why_cpu(results, conditions, others) if others else _why_rate(results, held, counted),
+        _why_cpu(results, conditions, others)
+        if others
+        else _why_rate(results, conditions, total, total - used),
         [name for name in all_names if name not in spreads],
     )
 
@@ -120,8 +122,8 @@ def _limit_of(run: Run) -> str:
 
 
 def _limit(runs: Sequence[Run]) -> str:
-    """Return the limit of most runs: "server" if it was the limit of more than half, otherwise the
-    most frequent other limit."""
+    """Return the limit of most runs: "server" if the server was the limit of more than half,
+    otherwise the most frequent other limit."""
     if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
     seen = Counter(map(_limit_of, runs))
@@ -151,26 +153,21 @@ NOT_THE_SERVER = {
 """The reason why a server was not the limit."""
 
 
-def _why_rate(
-    results: Results, held: Mapping[str, Sequence[Run]], counted: Mapping[str, Sequence[Run]]
-) -> str:
-    quota = next(iter(held.values()))[0].conditions.quota
+def _why_rate(results: Results, conditions: Conditions, total: int, lost: int) -> str:
+    quota = conditions.quota
     how = f" (by {results.slicing})" if results.slicing else ""
     had = f"Servers had {of_a_core(quota)}{how} and used it up" if quota else "By measured rates"
     words = f"{had}: the server was the limit, not the load generator."
-    if next(iter(held.values()))[0].conditions.redis_delay_ms:
+    if conditions.redis_delay_ms:
         words = "By measured rates: the server or its waits were the limit, not the load generator."
-    total = sum(map(len, held.values()))
-    if lost := total - sum(map(len, counted.values())):
-        words += f" {lost} of {total} runs with another limit are not counted."
-    return words
+    return words + (f" {lost} of {total} runs with another limit are not counted." if lost else "")
 
 
 def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]) -> str:
     by = grouped((limit, name) for name, limit in others.items())
     said = "; ".join(NOT_THE_SERVER[limit].format(", ".join(names)) for limit, names in by.items())
     tried = f" even with {of_a_core(conditions.quota)}" if conditions.quota else ""
-    cannot = ". That machine could not give servers a CPU quota (--quota)"
+    cannot = ". The machine could not give servers a CPU quota (--quota)"
     cannot = cannot if results.slicing == "" else ""
     why = f"Not by measured rates, because not all servers were at their limit{tried}"
     return f"{why}: {said}{cannot}."

@@ -2,7 +2,7 @@
 """The table of requests per second: a column for each server, a row for each concurrency level."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from rich.console import Group, RenderableType
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from bench.readers.console import Field, Table
 from bench.records.conditions import Conditions
+from bench.records.figures import grouped
 from bench.records.plan import RunSpec
 from bench.records.points import Point, data_points, runs_in_words
 from bench.records.results import Results
@@ -37,11 +38,9 @@ def _lines(notes: Notes) -> list[Text]:
 
 def _places(cells: Sequence[Point]) -> str:
     """Return e.g. `forking at 500, 1,000; poll at 1,000`, with the conditions if they differ."""
-    levels: dict[str, list[str]] = {}
     differ = len({cell.conditions for cell in cells}) > 1
-    for cell in cells:
-        who = f"{cell.subject} ({cell.conditions.describe()})" if differ else cell.subject
-        levels.setdefault(who, []).append(f"{cell.level:,}")
+    names = [f"{c.subject} ({c.conditions.describe()})" if differ else c.subject for c in cells]
+    levels = grouped(zip(names, (f"{cell.level:,}" for cell in cells), strict=True))
     return "; ".join(f"{who} at {', '.join(at)}" for who, at in levels.items())
 
 
@@ -52,7 +51,7 @@ def result_table(
     missing results below them.
 
     `current`: the run in progress. If `lines` is given, only the current conditions, the levels
-    around the current one and the last NOTES_LIVE notes are shown. At the end of a sweep empty rows
+    near the current level and the last NOTES_LIVE notes are shown. At the end of a sweep empty rows
     are left out, and many servers are split into several tables.
     """
     at_hand = [conditions for conditions in results.conditions() if conditions.rated]
@@ -111,14 +110,10 @@ def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) 
     return results.levels[: max(room, results.levels.index(last) + 1)][-room:]
 
 
-def _legend(cells: Iterable[Point]) -> list[Text]:
-    cells = list(cells)
-    found = []
-    if any(cell.lower_bound for cell in cells):
-        found.append(Text("> lower bound: the load generator was at its limit"))
-    if any(cell.outliers for cell in cells):
-        found.append(Text("! outlier: a run differs much from the other runs"))
-    return found
+def _legend(cells: Collection[Point]) -> list[Text]:
+    bound, outlier = any(c.lower_bound for c in cells), any(c.outliers for c in cells)
+    words = [Text("> lower bound: the load generator was at its limit")] * bound
+    return words + [Text("! outlier: a run differs much from the other runs")] * outlier
 
 
 def _field(

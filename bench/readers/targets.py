@@ -17,7 +17,7 @@ from bench.records.metrics import BY_KEY
 from bench.records.points import Point, data_points, ratio
 from bench.records.results import BASELINE, ITSELF, Expect, Results
 from bench.records.values import toml_of
-from bench.records.words import figure
+from bench.records.words import figure, plural
 
 STANDARD = Path(__file__).parents[1] / "studies" / "measure.toml"
 MANY = 10_000
@@ -36,7 +36,7 @@ class Comparison:
     against: Point | None
     """None: the limit is for the figure itself."""
     least: float | None = None
-    """The ratio with the server's baseline in place of the server; None: not measured."""
+    """The ratio if the server is replaced by its baseline; None: not measured."""
 
     @property
     def value(self) -> float | None:
@@ -165,11 +165,12 @@ def show(results: Results, expected: Sequence[Expect], out: Console, every: bool
     met += [cell.state == "held" for cell, _ in (*many, *traced)]
     for number, expect in enumerate(expected if every else (), 1):
         if not any(one.expect is expect for one in compared):
-            say(out, f"expect[{number}]: nothing was measured that it applies to")
+            say(out, f"expect[{number}] applies to nothing that was measured")
             met.append(False)
     out.print(f"{sum(met)} of {len(met)} met" if met else "These results have no targets.")
     if beyond := sum(one.out_of_reach for one in compared):
-        out.print(f"{beyond} missed targets are out of reach: the baseline misses them, too.")
+        missed = plural(beyond, "missed target is", "missed targets are")
+        out.print(f"{missed} out of reach, because the baseline misses the same limit.")
     return int(results.state != "complete" or not met or not all(met))
 
 

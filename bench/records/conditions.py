@@ -2,11 +2,10 @@
 """A configuration: a server under test, the conditions of the measurement, a concurrency level.
 
 A condition is a field of Conditions and a table of conditions.toml. Command line, titles, file
-names, CSV and exports are derived from these two; docs/how-to/extend-the-benchmark.md shows how to
-add one.
+names, CSV and exports are derived from the two. docs/how-to/extend-the-benchmark.md shows how to
+add a condition.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, get_args, get_type_hints
 
@@ -36,9 +35,9 @@ class Conditions(NamedTuple):
     """The delay of each reply of Redis."""
     mode: Mode = "closed"
     rate: float | None = None
-    """The requested requests per second of the open loop."""
+    """The rate of the open loop, in requests per second."""
     instances: int = 1
-    """The number of times that the server is started; nginx shares the requests among these."""
+    """The number of instances of the server; nginx shares the requests among them."""
     balancer: Balancer = "none"
     """Whether nginx is in front of the instances, and closes or keeps its connections to them."""
     workers: int = 0
@@ -88,12 +87,8 @@ class Conditions(NamedTuple):
         return [(aspect, value) for aspect, value in pairs if value != usual[aspect.name]]
 
 
-def conditions_from(values: Mapping[str, Value]) -> Conditions:
-    """Return conditions from values by name. Missing conditions have their default."""
-    return _CONDITIONS.validate_python(dict(values))
-
-
-_CONDITIONS = TypeAdapter(Conditions)
+FROM_VALUES = TypeAdapter(Conditions)
+"""Makes conditions from values by name. Missing conditions have their default."""
 
 
 class CellKey(NamedTuple):
@@ -159,8 +154,8 @@ class Aspect(BaseModel):
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Return the valid words of an option without a function in `read`. The mode "open" is left
-        out, because --rate sets it."""
+        """Return the valid words of an option whose `read` is empty. The mode "open" is left out,
+        because --rate sets it."""
         if switches := {"without": OPTIMISATIONS, "change": CHANGES}.get(self.name):
             return tuple(switches)
         words = get_args(get_type_hints(Conditions)[self.name])
@@ -181,7 +176,7 @@ class Aspect(BaseModel):
         return one_of(self.kind, word, self.known)
 
     def word(self, value: Value) -> str:
-        """Return the word that `parse` reads; a share is in per cent."""
+        """Return a value as the word that `parse` reads; a share is in per cent."""
         return as_typed(100 * float(value or 0) if self.read == "quota" else value)
 
     def text(self, value: Value) -> str:

@@ -64,7 +64,7 @@ class Latency(BaseModel):
 
 
 class TcpProblems(BaseModel):
-    """What the kernel of a host counted during the load, for the whole host."""
+    """Counts of a host's kernel during the load, for the whole host."""
 
     listen_overflows: int | None = None
     """Connections that met a full accept queue."""
@@ -137,7 +137,7 @@ class OtherProcess(BaseModel):
 
 class LittlesLaw(BaseModel):
     """Little's law: concurrency = rate x mean time. The rate and the mean are measured separately:
-    the rate by our own clock around the load, the mean from the times of all requests."""
+    the rate by this program's clock, the mean from the times of all requests."""
 
     concurrency: int
     rate: float
@@ -243,7 +243,7 @@ class ServerStatistics(BaseModel):
     cpu_us_per_request: float | None = None
     """User and system CPU time of the server and its children, microseconds per request."""
     peak_memory_mb: float | None = None
-    """The memory of its largest process."""
+    """The memory of the server's largest process."""
     workers: dict[str, int] = {}
     """Requests by worker, for servers with a fixed number of workers."""
 

@@ -3,9 +3,9 @@
 is read from a run.
 
 `read` is the path of an attribute of the run, or the ratio of two paths. If a row has several
-paths, the first path is used whose first attribute is present in the run. A file of version 1 has
-no process figures and no latency, so the server's final statistics and ab's summary are used. A
-figure that was not measured is None.
+paths, the program uses the first path whose first attribute the run has. A file of version 1 has no
+process figures and no latency, so the server's final statistics and ab's summary are used. A figure
+that was not measured is None.
 """
 
 import csv

@@ -40,7 +40,8 @@ class Spread:
 
     @property
     def noise(self) -> float:
-        """Return the range divided by the median, at least LEAST_NOISE."""
+        """Return the range divided by the median, at least LEAST_NOISE. For one run, return
+        NOISE_OF_ONE."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 
@@ -143,8 +144,8 @@ class Point:
     @cached_property
     def _bounded(self) -> Run | None:
         """Return the first run that makes the median a lower bound: the load generator was at its
-        limit, and the rate is not above the median (of an even number of runs: the upper one of
-        the two middle rates). None if there is no such run."""
+        limit, and the rate is not above the median (of an even number of runs: the upper of the
+        two middle rates). None if there is no such run."""
         rated = [(run, rate) for run in self.runs if (rate := run.requests_per_second) is not None]
         if not self.held:
             return None

@@ -2,13 +2,13 @@
 """The stored data of a sweep: results.json (everything) and results.csv (a row for each run).
 
 Both are written again after every run, to a new file that then replaces the old one. So there is
-always a complete file, and results survive Ctrl-C and even SIGKILL.
+always a complete file, also after Ctrl-C or SIGKILL.
 
 The schema of results.json is this module's models. `schema_version` is increased if a reader of the
 older schema would misread the newer one. Files of versions 1 to 3 can be read: missing fields are
 None or the default. In version 1 the server under test was in `server`, and the workload was a
-path; version 2 had one machine and one instance only; version 3 had other names for
-baselines and reference servers.
+path. Version 2 had one machine and one instance only. Version 3 had other names for baselines and
+reference servers.
 """
 
 import statistics

@@ -88,7 +88,8 @@ class Run(BaseModel):
     seconds: float = 0.0
     """The time of the whole run: start of the server, warm-up, load, end of the server."""
     waited: float = 0.0
-    """Additional seconds of waiting for room in TIME_WAIT, see `bench.host.kernel`."""
+    """Additional seconds of waiting until older connections left TIME_WAIT, see
+    `bench.host.kernel`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
     """The number of times that the server closed an idle connection during the load. The connection
@@ -167,11 +168,7 @@ class Run(BaseModel):
         """Return the rate; None if the run is not valid, or has no rate."""
         if self.state != "held" or not self.conditions.rated:
             return None
-        rate = 0.0
-        if self.open_loop:
-            rate = self.open_loop.rate_done
-        elif self.wrk:
-            rate = self.wrk.requests_per_second
-        elif self.ab:
-            rate = self.ab.requests_per_second
+        tool = self.wrk or self.ab
+        rate = tool.requests_per_second if tool else 0.0
+        rate = self.open_loop.rate_done if self.open_loop else rate
         return rate if rate > 0 else None

@@ -112,7 +112,7 @@ CSV_COLUMNS = (*NAMED, *_COUNTS, *LIMITED, *(metric.key for metric in _FIGURES),
 
 
 def named(of: Run | Point) -> dict[str, Json]:
-    """Return the columns NAMED of a run or a data point."""
+    """Return the values of the columns in NAMED for a run or a data point."""
     label, text = (of.reason.label, of.reason.text) if of.reason else (None, None)
     configuration = (of.subject, of.kind, of.architecture, *of.conditions, of.key.concurrency)
     return dict(zip(NAMED, (*configuration, of.state, label, text), strict=True))
@@ -125,17 +125,11 @@ def csv_row(run: Run) -> dict[str, Json]:
     if run.ab:
         row |= run.ab.model_dump(include={"complete", "failed", "non_2xx"})
     if run.wrk:
-        failed = sum(run.wrk.errors.values())
-        row |= {"complete": run.wrk.complete, "failed": failed}
+        row |= {"complete": run.wrk.complete, "failed": sum(run.wrk.errors.values())}
     if run.state != "held":
         return row
     row |= {name: getattr(run, name) for name in LIMITED}
     return row | {metric.key: metric.read(run) for metric in _FIGURES}
-
-
-def csv_text(runs: Iterable[Run]) -> str:
-    """Return all runs as CSV with a head line."""
-    return csv_of(CSV_COLUMNS, map(csv_row, runs))
 
 
 def csv_of(columns: Collection[str], rows: Iterable[Mapping[str, Json]]) -> str:
@@ -165,7 +159,7 @@ def make_folder(parent: Path, now: datetime, prefix: str = "") -> Path:
 def save(results: Results, folder: Path) -> None:
     """Write results.json and results.csv, each atomically."""
     replace(folder / "results.json", results.model_dump_json(indent=1, by_alias=True) + "\n")
-    replace(folder / "results.csv", csv_text(results.runs))
+    replace(folder / "results.csv", csv_of(CSV_COLUMNS, map(csv_row, results.runs)))
 
 
 @contextlib.contextmanager
@@ -177,7 +171,7 @@ def alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another process writes into {folder}; wait for its end") from None
+            raise UserError(f"another process writes into {folder}; wait until it ends") from None
         except OSError:
             pass  # a file system without locks
         yield

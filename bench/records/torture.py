@@ -132,7 +132,7 @@ class TortureCell(BaseModel):
     """Good responses to the rated visitors in each interval of 0.1 s from the start."""
     attack_from_s: float = 0.0
     attack_to_s: float = 0.0
-    """The begin and the end of the attack within `course`."""
+    """The start and the end of the attack within `course`."""
     wanted: float = 0.0
     """The rate of the rated visitors with an infinitely fast server, in pages/s."""
     starved_s: float = 0.0
@@ -144,9 +144,9 @@ class TortureCell(BaseModel):
     remarks: Remarks = Remarks()
     left_over: LeftOver = LeftOver()
     died: Ending | None = None
-    """The end of the server, if it ended by itself; None if it did not."""
+    """How the server ended, if it ended by itself; None if it did not."""
     ended: list[Ending] = []
-    """The ends of the servers after SIGTERM."""
+    """How each server ended after SIGTERM."""
     seconds: float = 0.0
     """The time of the whole test."""
 
@@ -199,8 +199,8 @@ class Record(Head, BaseModel):
 
 
 def disturbed(cell: TortureCell) -> bool:
-    """Return whether the machine was not quiet: server or visitors did not get enough CPU time, or
-    visitors got too few responses even before the attack (the server may cause this, too)."""
+    """Return whether server or visitors did not get enough CPU time, or visitors got too few
+    responses even before the attack (the server may cause this, too)."""
     if cell.before is None:
         return False
     late = cell.starved_s > STARVED_SHARE * max(cell.attack_to_s, 0.1)

@@ -22,7 +22,8 @@ else:
     import tomli as tomllib
 
 LONGEST_DELAY_MS = 1500
-"""Below the 2 s after which the servers stop waiting for Redis."""
+"""The longest delay of Redis' replies that an option accepts. It is shorter than the servers'
+timeout for Redis, 2 s."""
 LEAST_QUOTA = 10
 """The kernel's least quota is 1 ms per period, and our period is 10 ms."""
 
@@ -173,5 +174,7 @@ def one_of(what: str, text: str, known: Collection[str]) -> str:
 def path(text: str) -> str:
     """Return a path with its query. It must not begin with //, because a host's name follows //."""
     if not re.fullmatch(r"/(?!/)[^\s#]*", text) or not text.isprintable():
-        raise UserError(f"{text!r} is not a path: it begins with one / and has no blanks, no #")
+        raise UserError(
+            f"{text!r} is not a path: a path begins with one / and has no blank and no #"
+        )
     return text

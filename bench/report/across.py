@@ -128,16 +128,16 @@ class Contrast:
         return {name: (first[name], last[name]) for name in first if name in last}
 
     def change_in_words(self, first: Conditions, last: Conditions) -> str:
-        """Return in words what the last condition has and the first condition lacks."""
+        """Return the change from the first condition to the last, in words."""
         before, after = (self.kind.label(end).partition("|")[0] for end in (first, last))
         instead = f" in place of {before}" if getattr(first, self.kind.field) else ""
         return self.kind.words.format(after, instead)
 
 
 def contrasts(study: Study) -> Iterator[Contrast]:
-    """Yield rates by workload, sorted by the number of waits for Redis; rates by the delay of
-    Redis' replies; CPU per request (rates if it was not measured) by idle connections. Workloads
-    are compared with a whole core, or with the lowest CPU quota."""
+    """Yield rates by workload, sorted by the number of waits for Redis, and rates by the delay of
+    Redis' replies. Yield CPU per request by idle connections, or rates if it was not measured.
+    Workloads are compared with a whole core, or with the lowest CPU quota."""
     usual = Conditions("", quota=min((s.quota for s in study.scenarios), default=0.0))
     plain = [s for s in study.scenarios if s._replace(workload="") == usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
@@ -173,8 +173,8 @@ def _compare(kind: ContrastKind, study: Study, scenarios: Sequence[Conditions]) 
 
 
 def title(found: Contrast) -> str:
-    """Return the effect of the change from the first condition to the last, and the level; the
-    changed condition if there is no effect."""
+    """Return the effect of the change from the first condition to the last, and the level; if
+    there is no effect, the changed condition and the level."""
     label = BY_KEY[found.metric].label
     title = comparison(found) or upper_first(f"{label} by {found.kind.axis}")
     about = f"{workload_name(found.scenarios[0].workload)}, "
@@ -197,14 +197,14 @@ def comparison(found: Contrast) -> str:
     if not ratios:
         words = f"{upper_first(what)}: the remaining share of the rates is unknown"
         return f"{words}; without this change {EACH_AT_LIMIT}"
-    verb, end = f"With {what} a request costs", "as much CPU"
+    before, after, end = f"With {what}, a request costs", "", "as much CPU"
     if rated:
-        verb, end = f"{upper_first(what)} left", "of its rate"
+        before, after, end = f"With {what},", " kept", "of its rate"
     exact = [one for one in ratios if not one[2]]
     (less, low, _), (more, high, _) = least, most = (exact or ratios)[0], ratios[-1]
     if len(exact) == len(pairs) > 1 and more < NEAR * less:
-        return f"{verb} each server {_effect(least, rated)} {end}"
-    words = f"{verb} {high} {_effect(most, rated)} {end}"
+        return f"{before} each server{after} {_effect(least, rated)} {end}"
+    words = f"{before} {high}{after} {_effect(most, rated)} {end}"
     words += f", {low} {_effect(least, rated)}" if low != high else ""
     return words + (f"; unknown for {listed(unknown)}" if unknown else "")
 

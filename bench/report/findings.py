@@ -36,7 +36,7 @@ from bench.report.study import Row, Study, describe
 NEAR = 1.05
 """Smaller ratios are not mentioned."""
 GROWN = 1.1
-"""From this ratio on, the CPU per request is said to have grown."""
+"""A smaller growth of the CPU per request is not mentioned."""
 AT_LIMIT = "the load generator was at its limit"
 MOST_NAMED = 3
 """Larger groups without a significant difference are not listed by name."""
@@ -51,7 +51,7 @@ def ranked(points: Sequence[Point], key: str) -> list[Point]:
 
 def equal_and_others(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
     """Return the points that do not differ significantly from the first (the best), and all others.
-    A rate that is a lower bound never differs, because its maximum is unknown."""
+    A lower bound does not count as different, because the true rate may be the higher one."""
     best = order[0].spread(key)
     equal = [
         p
@@ -163,8 +163,8 @@ def _over_levels(study: Study, scenario: Conditions, key: str) -> Iterator[list[
 
 
 def latency_growth(study: Study, scenario: Conditions) -> str:
-    """Return whether the p99 of all servers grew, and an example: the p99 at the lowest and the
-    highest level of the server with the lowest p99 at the highest level."""
+    """Return whether the p99 of all servers grew, and an example: the p99 at the first and the last
+    level of the server whose last p99 is lowest."""
     growth = [(first, last) for first, *_, last in _over_levels(study, scenario, "p99")]
     if not growth:
         return ""
@@ -211,7 +211,7 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
         return f"The CPU per request of {bend[0].subject} by connections: {', '.join(costs)}"
     if ratio < GROWN:
         levels = f"from {low.level:,} to {connections(high.level)}"
-        return f"The CPU per request of no server grew by 10 % {levels}"
+        return f"No server's CPU per request grew by 10 % {levels}"
     return (
         f"The CPU per request of {low.subject} grew most: {figure(low.get('cpu'), 'µs')} at "
         f"{connections(low.level)}, {figure(high.get('cpu'), 'µs')} at {high.level:,}"
@@ -326,9 +326,8 @@ def order_rows(study: Study) -> list[Row]:
 
 
 def _row(study: Study, found: ranking.Order, one: ranking.Ranked, key: str) -> Row:
-    out = (
-        f"   {ranking.STALLS['one']}" if study.results.stalled_by.get(one.subject) == "one" else ""
-    )
+    stops = study.results.stalled_by.get(one.subject) == "one"
+    out = f"   {ranking.STALLS['one']}" if stops else ""
     close = f"{one.subject} does not differ significantly from {listed(one.close_to)}, either. "
     return {
         "s": key,
@@ -352,8 +351,8 @@ class Advice(NamedTuple):
 MOST_MEMORY = 0.5
 """A server may use this share of the machine's memory; Redis and other programs need the rest."""
 NOT_KNOWN = (
-    "These results do not say which servers a single silent client stops, and this is more "
-    "important than all figures: measure again with the current version."
+    "These results do not say which servers a single silent client stops. This is more important "
+    "than all figures: measure again with the current version."
 )
 
 
@@ -377,7 +376,7 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
         return Advice("None of them", f"Each is excluded.{seen}")
     *some, last = chosen = [one.subject for one in left if one.place == left[0].place]
     most = "serve most, without a significant difference" if some else "serves most"
-    words = f"Of the servers that are not excluded {listed(chosen)} {most}.{seen}"
+    words = f"Of the servers that are not excluded, {listed(chosen)} {most}.{seen}"
     if any(study.results.stalled_by.get(name) == "workers" for name in chosen):
         words += f" Note that {ranking.STALLS['workers']}."
     answer = f"{', '.join(some)} or {last}" if some else last

@@ -9,14 +9,7 @@ from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.figures import HostFigures, Role, grouped
 from bench.records.points import Point
-from bench.records.words import (
-    connections,
-    listed,
-    number_word,
-    percent,
-    plural,
-    upper_first,
-)
+from bench.records.words import connections, listed, number_word, percent, plural, upper_first
 from bench.report.study import Row, Study
 
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
@@ -66,14 +59,8 @@ def _size(host: HostInfo) -> str:
 def limit_of(point: Point) -> HostFigures | None:
     """Return the host that was the limit of a data point; None if no host was the limit, or if the
     limit is unknown."""
-    return next(
-        (
-            host
-            for host in point.hosts
-            if host.role == point.bottleneck and point.bottleneck_host in (None, host.name)
-        ),
-        None,
-    )
+    found = (host for host in point.hosts if host.role == point.bottleneck)
+    return next((host for host in found if point.bottleneck_host in (None, host.name)), None)
 
 
 def why(host: HostFigures, at_most: str = "") -> str:
@@ -84,8 +71,8 @@ def why(host: HostFigures, at_most: str = "") -> str:
 
 
 def limits_of(points: Iterable[Point]) -> dict[str, list[Point]]:
-    """Return the hosts (or programs) that were the limit, each with its data points; the host that
-    was the limit of most points first."""
+    """Return each host (or program) that was the limit, with its data points. The host with the
+    most data points is the first."""
     found = grouped((name, point) for point in points if (name := _limit_name(point)))
     return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
+from bench.records.figures import grouped
 from bench.records.points import Point, data_points, ratio
 from bench.records.results import PeerStudy, Published, Results
 from bench.records.words import connections
@@ -27,7 +28,7 @@ difference."""
 CLOSE = 1.1
 """A smaller ratio is not significant with one or two runs."""
 
-CLOSES = {"iterative": "it closes each one after one response because all others wait meanwhile"}
+CLOSES = {"iterative": "it closes a connection after one response, because all other clients wait"}
 """Servers without persistent connections, and the reasons; a reference server's reason is in its
 own file."""
 
@@ -41,7 +42,7 @@ class PeerRow:
     """The published results, each with the ratio of its rate to the reference's. There are several
     if a publication has several programs of one kind."""
     point: Point | None = None
-    """Today's figures; None: there are none."""
+    """Today's figures; None if this server has no data point."""
     ratio: float | None = None
     """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None
@@ -88,13 +89,11 @@ def tables(study: Study, asked: PeerStudy) -> list[PeersTable]:
         if scenario.rated
         for level in some.levels
     )
-    found = [_table(study, asked, *load) for load in loads]
+    found = [(load, _table(study, asked, *load)) for load in loads]
     return [
         table
-        for table in found
-        if any(
-            row.then or study.find(row.subject, table.scenario, table.level) for row in table.rows
-        )
+        for load, table in found
+        if any(row.then or study.find(row.subject, *load) for row in table.rows)
     ]
 
 
@@ -181,15 +180,12 @@ def _places(found: Iterable[Point]) -> dict[str, float]:
     found = list(found)
     served = Counter(dot.subject for dot in found)
     common = max(served, key=lambda name: (served[name], name == "epoll"), default="")
-    by_load: dict[Conditions, dict[str, float]] = {}
-    for dot in found:
-        by_load.setdefault(dot.conditions, {})[dot.subject] = dot["cpu"]
-    logs: dict[str, list[float]] = {}
-    for dot in found:
-        costs = by_load[dot.conditions]
+    logs: list[tuple[str, float]] = []
+    for load in grouped((dot.conditions, dot) for dot in found).values():
+        costs = {dot.subject: dot["cpu"] for dot in load}
         against = costs.get(common) or statistics.median(costs.values())
-        logs.setdefault(dot.subject, []).append(math.log(dot["cpu"] / against))
-    return {name: statistics.fmean(values) for name, values in logs.items()}
+        logs += [(name, math.log(cost / against)) for name, cost in costs.items()]
+    return {name: statistics.fmean(values) for name, values in grouped(logs).items()}
 
 
 def standing(found: Iterable[Point]) -> str:

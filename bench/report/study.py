@@ -66,7 +66,7 @@ class Study:
         return {scenario: f"s{i}" for i, scenario in enumerate([*self.scenarios, *rest])}
 
     def find(self, subject: str, scenario: Conditions, level: int) -> Point | None:
-        """Return the point of one configuration, whatever its state; None if there is none."""
+        """Return the point of one configuration, valid or not; None if there is none."""
         return self.index.get(CellKey(subject, scenario, level))
 
     def of(self, scenario: Conditions, *kinds: str) -> list[Point]:

@@ -80,8 +80,7 @@ process ran or waited for a CPU."""
 
 
 def used_between(before: Used, after: Used) -> BalancerUse:
-    """Return the usage between two readings. Processes that started or ended meanwhile do
-    not count."""
+    """Return the usage between two readings, without processes that started or ended meanwhile."""
     used = [difference(after[pid], before[pid]) for pid in before.keys() & after.keys()]
     cpu = CpuTime.of_all([each for each, _ in used]) or CpuTime(0.0, 0.0)
     waits = [wanted for _, wanted in used if wanted is not None]
@@ -146,7 +145,7 @@ class Balancer:
 
 
 def require_nginx() -> str:
-    """Return the path of nginx. Raise UserError if it is not installed."""
+    """Return the path of nginx. Raise UserError if nginx is not installed."""
     return require("nginx", "bench")
 
 
@@ -173,9 +172,9 @@ def configuration(
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
-    """Return the number of workers: one for each CPU, or more if these have too few descriptors. A
-    connection needs two descriptors. A quarter is added because the kernel does not spread
-    connections evenly."""
+    """Return the number of workers: one for each CPU, or more if these workers have too few
+    descriptors. A connection needs two descriptors. A quarter is added because the kernel does not
+    spread connections evenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 

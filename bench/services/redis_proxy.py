@@ -13,8 +13,9 @@ no effect.
 
 After SIGUSR1 the proxy sends false replies. First it cuts all connections, so that no false reply
 overtakes a true reply. On new connections no command reaches Redis, and each command gets the next
-false reply. SIGUSR2 ends this. No false reply looks like the reply to a successful RPUSH. So if a
-server reports a stored remark meanwhile, it has assigned a reply to the wrong command.
+false reply. After SIGUSR2 all replies are true again. No false reply looks like the reply to a
+successful RPUSH. So if a server reports a stored remark meanwhile, it has assigned a reply to the
+wrong command.
 
 The proxy has one loop and no library, because it shares the CPU of the load with Redis and ab.
 """
@@ -57,7 +58,7 @@ class Proxy:
         self._set = select.epoll()
         self._set.register(self._listener, select.EPOLLIN)
         self._partners: dict[int, tuple[socket.socket, socket.socket, bool]] = {}
-        """By descriptor: a connection, its partner, and whether the first is the one to Redis."""
+        """By descriptor: a connection, its partner, and whether the connection leads to Redis."""
         self._due: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
         """The delayed replies, each with the time at which it is due, the earliest first."""
         self._lying = False
@@ -66,13 +67,13 @@ class Proxy:
         """The clients to which the proxy must still send the additional reply."""
 
     def lie(self, *_: object) -> None:
-        """Cut all connections, and send false replies from now on."""
+        """Close all connections, and send false replies on new connections."""
         self._lying = True
         for held in list(self._partners.values()):
             shut(held[0])
 
     def be_honest(self, *_: object) -> None:
-        """Pass on all data unchanged from now on."""
+        """Pass on all data unchanged again."""
         self._lying = False
 
     def run(self) -> None:

@@ -101,7 +101,7 @@ class RunRedis:
         self._client.client_pause(milliseconds, all=True)
 
     def use(self) -> CpuTime:
-        """Return the CPU time that Redis reports for itself so far."""
+        """Return the CPU time that Redis has used so far, by its own report."""
         said = self._client.info("cpu")
         return CpuTime(float(said["used_cpu_user"]) * 1e6, float(said["used_cpu_sys"]) * 1e6)
 
@@ -124,8 +124,8 @@ class PrivateRedis(RunRedis):
     """A Redis on this machine that ends with the `with` block; tests can kill, stop and limit it.
     By default it stores nothing on disk. All methods may raise redis.RedisError.
 
-    This Redis listens on a free port of one address. If this is not a loopback address (127.0.0.1),
-    Redis requires a random password, which the servers get in their URL.
+    This Redis listens on a free port of one address. If the address is not a loopback address
+    (127.0.0.1), Redis requires a random password, which the servers get in their URL.
     """
 
     def __init__(
@@ -136,8 +136,8 @@ class PrivateRedis(RunRedis):
         address: str = "127.0.0.1",
         database: int = 0,
     ) -> None:
-        """Start Redis. `settings` replace or extend its configuration; `database`: the number in
-        the URL. Raises UserError if Redis does not start, and Interrupted."""
+        """Start Redis. `settings` replace or extend the configuration; `database`: the number in
+        the URL. Raises Interrupted, and UserError if Redis does not start."""
         program = require("redis-server", "bench")
         self._cpus, self._watch = cpus, watch
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-redis-"))
@@ -231,7 +231,7 @@ class PrivateRedis(RunRedis):
         return UserError(f"the private Redis server did not start: {said or 'no error message'}")
 
     def _comes_up(self) -> bool:
-        """Start Redis and return whether it answers. If it does not answer, end it."""
+        """Start Redis and return whether it answers. If Redis does not answer, end it."""
 
         def answers() -> bool:
             try:
@@ -253,7 +253,7 @@ class ExistingRedis(RunRedis):
     """An existing Redis, whose data are kept."""
 
     def __init__(self, url: str) -> None:
-        """Connect to the Redis at `url`. Raises UserError if it does not answer."""
+        """Connect to the Redis at `url`. Raises UserError if Redis does not answer."""
         try:
             super().__init__(url, private=False)
             self._client.ping()
@@ -287,19 +287,19 @@ class SlowRedis(Helper):
         self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self.first}"))
 
     def lie(self) -> None:
-        """Send false replies from now on."""
+        """Begin to send false replies."""
         self.send(signal.SIGUSR1)
 
     def be_honest(self) -> None:
-        """Send the replies of Redis from now on."""
+        """Send the replies of Redis again."""
         self.send(signal.SIGUSR2)
 
 
 def configuration(
     address: str, port: int, folder: Path, password: str, more: Mapping[str, str] | None = None
 ) -> str:
-    """Return the configuration of a Redis that stores nothing on disk. The settings in `more`
-    replace or extend it."""
+    """Return the configuration of a Redis that stores nothing on disk, with the settings in `more`
+    replaced or added."""
     settings = {
         "port": str(port),
         "bind": address,
@@ -337,7 +337,7 @@ def connect(url: str) -> redis.Redis:
 
 def without_password(url: str) -> str:
     """Return the URL with stars instead of a password, for messages and results."""
-    url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py accepts a password there, too
+    url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py also accepts a password there
     parts = urlsplit(url)
     if parts.password is None:
         return url

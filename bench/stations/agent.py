@@ -6,14 +6,14 @@ of JSON.
     {"number": 7, "result": "redis://10.77.0.4:41234"}
     {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
 
-"call" names a method of `LocalStation`, "words" has its arguments, and "result" its result. The
+"call" names a method of `LocalStation`, "words" has the arguments, and "result" the result. The
 first request is `hello`: both sides must have the same source files. Otherwise a sweep would
 compare different versions of a server or different measurements.
 
 `python -m bench.stations.agent` is the agent. It reads requests from standard input and writes
 replies to standard output. During a load it samples the servers by itself. When its standard input
 ends (the sweep has ended, was killed or cannot be reached), the agent ends all programs that it
-started, and then ends. If the agent is killed, the kernel ends its children.
+started, and exits. If the agent is killed, the kernel ends its children.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ from bench.subjects.running import STOP_SECONDS
 from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 
 LONGEST_LINE = 4_000_000
-"""The maximum length of a line in bytes; a reply has a few thousand."""
+"""The maximum length of a line in bytes; a reply has a few thousand bytes."""
 CLOSE_SECONDS = 30.0
 """The time in which an agent must end the programs that it started."""
 LOST_SECONDS = 2.0
@@ -70,7 +70,7 @@ TIMEOUTS = {
     "weigh": 30.0,
     "stop_run": 2 * STOP_SECONDS + 20.0,
 }
-"""The timeout of the reply to each call, in seconds. It must be longer than the timeouts that the
+"""The timeout for the reply to each call, in seconds. It must be longer than the timeouts that the
 call uses on the agent's host."""
 
 ERRORS: dict[str, type[Exception]] = {
@@ -117,7 +117,7 @@ class Lines:
 
     def next(self, seconds: float) -> bytes | None:
         """Return the next line, or the beginning of a line that is too long; None if no line
-        arrives within `seconds`. Raises EOFError."""
+        arrives within `seconds`. Raises EOFError at the end."""
         if b"\n" not in self._received and select.select([self._descriptor], [], [], seconds)[0]:
             piece = os.read(self._descriptor, 65536)
             if not piece:
@@ -191,7 +191,7 @@ class RemoteStation:
 
     def stop_run(self) -> orders.Stopped:
         """End all programs of this run, and return how they ended. The agent of a lost host ends
-        them without a request."""
+        its programs without a request."""
         if self._child is None:
             return orders.Stopped()
         watch, self._watch = self._watch, SignalWatch()  # a signal must not interrupt this request

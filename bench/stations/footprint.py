@@ -3,13 +3,13 @@
 memory, processes, descriptors.
 
 CPU time is exact: the kernel counts it for the server's control group (see
-`bench.host.accounting`), with terminated processes. Without a control group, the kernel reports the
-CPU time of the server's whole life when the server is reaped. This time is divided by all requests
-of the server's life.
+`bench.host.accounting`), including terminated processes. Without a control group, the kernel
+reports the CPU time from the server's start to its end, when the server is reaped. This time is
+divided by all requests that the server answered.
 
 The kernel counts context switches for each task. If the same tasks exist before and after the load
 and did all the work, the difference is exact. If tasks come and go (a process or a thread for each
-connection), only the sum over the server's life includes the terminated tasks.
+connection), only the sum from the server's start to its end includes the terminated tasks.
 
 Memory, processes and descriptors are sampled several times a second, but less often if a sample
 takes long, because sampling uses the CPU of the load.
@@ -51,8 +51,8 @@ ALL_THE_WORK = 0.9
 """If the known tasks used at least this share of the CPU time, they count as all tasks. The rest
 can be a difference between the two clocks."""
 MOST_LOOKED_AT = 64
-"""The largest number of processes in a sample. Of more processes, a random choice is sampled, and
-the sum is scaled up."""
+"""The largest number of processes in a sample. If there are more processes, a random choice is
+sampled, and the sum is scaled up."""
 
 
 class TaskUse(NamedTuple):
@@ -63,7 +63,7 @@ class TaskUse(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """The counters that are read before and after the load. Those of the servers are read last, so
+    """The counters that are read before and after the load. The servers' counters are read last, so
     that they include little more than the load."""
 
     host: HostCount
@@ -76,7 +76,7 @@ class _Moment(NamedTuple):
 
 
 def weigh(pids: Sequence[int]) -> Weight:
-    """Return the present usage of some processes. Processes that have ended do not count."""
+    """Return the present usage of some processes, without processes that have ended."""
     ran_us = sum(task.ran_us for task in tasks_of(pids).values())
     return Weight.of_all(filter(None, map(_process, pids)))._replace(ran_us=ran_us)
 
@@ -104,7 +104,7 @@ def switches_between(
 
 
 def look_at(pids: Sequence[int]) -> Weight:
-    """Return a sample of the processes. Processes that have ended do not count."""
+    """Return a sample of the processes, without processes that have ended."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
     scale = len(pids) / len(chosen) if chosen else 0
     return Weight.of_all(filter(None, map(_process, chosen)), scale)
@@ -131,13 +131,13 @@ def page_faults_of(pids: Sequence[int]) -> int:
 
 
 def lives_reaped() -> Lifetime:
-    """Return the usage of all reaped children of this process, with their reaped children."""
+    """Return the usage of all reaped children of this process, including their reaped children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Lifetime(rusage_of_reaped(), Switches(used.ru_nvcsw, used.ru_nivcsw))
 
 
 def _process(pid: int) -> Weight | None:
-    """Return a sample of a process; None if it has ended."""
+    """Return a sample of a process; None if the process has ended."""
     folder = Path("/proc", str(pid))
     try:
         status = (folder / "status").read_text()

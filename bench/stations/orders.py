@@ -30,7 +30,7 @@ class Surveyed(BaseModel):
     """The declarations of the reference servers, by name."""
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
-    """The version of nginx; None if it is not installed."""
+    """The version of nginx; None if nginx is not installed."""
     slicing: str = ""
     """The method that gives a server a CPU quota, in words; empty if no method works."""
 
@@ -129,8 +129,7 @@ class Report(BaseModel):
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
-    """The seconds for which Redis ran or waited for a CPU; those of the slow Redis if they are
-    more."""
+    """The seconds for which Redis or the slow Redis ran or waited for a CPU; the larger number."""
     calls: Calls | None = None
     """None: not counted."""
     stacks: StackFigures | None = None
@@ -138,7 +137,7 @@ class Report(BaseModel):
 
 
 class Stopped(BaseModel):
-    """The ends of the servers and of nginx in one run."""
+    """How the servers and nginx ended in one run."""
 
     servers: list[Ended] = []
     life: Lifetime | None = None

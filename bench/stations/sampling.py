@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Watch servers under load: sample or count their functions, count their system calls.
 
-perf takes thousands of samples a second of the call stack on the servers' CPU, with its functions
-in the kernel; samples of other processes are dropped. So the results are shares of CPU time. perf
-samples the CPU instead of processes, because for each new process perf would start a new period. It
-would never sample processes shorter than a period, such as the children of `forking`.
+perf takes thousands of samples per second of the call stack on the servers' CPU, including kernel
+functions; samples of other processes are dropped. So the results are shares of CPU time. perf
+samples the CPU instead of processes, because for each new process perf would start a new period.
+Processes that end within a period, such as the children of `forking`, would have no samples.
 
 If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids perf_event_open),
-servers write a profile at their end. Valgrind's callgrind counts the instructions of each function
+servers write a profile when they end. Valgrind's callgrind counts the instructions of each function
 exactly, but only in user space, and without time. The server runs about fifty times slower. A Go
 program can sample itself: its runtime takes 100 samples per second of CPU time. Time in the kernel
 then counts for the function that makes the system call.
 
 strace counts system calls. It slows a server down, so the server sometimes waits for an event that
-would otherwise be there already. This adds a few calls.
+would otherwise have happened already. This adds a few calls.
 """
 
 import os
@@ -43,10 +43,10 @@ from bench.subjects.running import CALLGRIND_FILE
 SMALLEST = 0.004
 """A function with a smaller share is counted with its caller."""
 STARTS = frozenset({"main", "start_thread"})
-"""The first functions of a process or thread; functions that call these are not the server's."""
+"""The first functions of a process or thread; callers of these functions are not the server's."""
 Owner = Literal["server", "library", "kernel"]
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
-"""A file name that begins with one of these means memory of the process, not a file."""
+"""A file name that begins with such a prefix means memory of the process, not a file."""
 
 
 class Function(NamedTuple):
@@ -71,7 +71,8 @@ def owner_of(place: str) -> Owner:
 
 
 def from_start(stack: Stack) -> Stack:
-    """Return the part of a stack that begins with one of STARTS; else the whole stack."""
+    """Return the part of a stack that begins with a function of STARTS; if the stack has no such
+    function, the whole stack."""
     begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
     return stack[begin:]
 
@@ -179,7 +180,7 @@ class Sampler:
         place = Path(self._folder.name)
         for name in ("order", "answer"):
             os.mkfifo(place / name)
-        # Open each for reading and writing, because an open for only one would wait for perf.
+        # Open each FIFO for reading and writing: opening one end alone would wait for perf.
         self._order = os.open(place / "order", os.O_RDWR | os.O_NONBLOCK)
         self._answer = os.open(place / "answer", os.O_RDWR | os.O_NONBLOCK)
         where = ["--cpu", ",".join(map(str, theirs))] if theirs else ["--all-cpus"]
@@ -266,7 +267,7 @@ def _function(line: str, innermost: bool) -> list[Function]:
     return [Function(plain, owner)]
 
 
-# ---- Profiles that servers write at their end ----
+# ---- Profiles that servers write when they end ----
 
 START_AND_END = frozenset({"server_start", "server_ready", "server_end"})
 """Functions that run once, before or after all requests."""
@@ -279,8 +280,8 @@ RULE = "-----------+-"
 
 
 def what_was_counted(folder: Path) -> StackFigures | None:
-    """Return the profile of all processes that have written a file into `folder`; None if no
-    process has, or if a file is truncated because its process was killed."""
+    """Return the profile of all processes that have written a file into `folder`; None if there is
+    no file, or if a file is truncated because its process was killed."""
     files = list(folder.glob(f"{CALLGRIND_FILE}*"))
     if not all("\ntotals: " in file.read_text(errors="replace")[-100:] for file in files):
         return None
@@ -371,7 +372,8 @@ def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
 ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 """If this setting is 1, a process may trace only its descendants, see "ptrace_scope" in ptrace(2).
-Then strace may not trace a server, because both are children of this process."""
+Then strace is not allowed to trace a server, because strace and the server are children of this
+process."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 
@@ -380,7 +382,8 @@ class Tracer:
     """A running strace that traces some processes, their threads and children. Call `stop`."""
 
     def __init__(self, pids: Sequence[int], watch: SignalWatch) -> None:
-        """Attach strace to all. Raises Interrupted, or StartError if strace does not work."""
+        """Attach strace to all processes. Raises Interrupted, or StartError if strace does not
+        work."""
         if shutil.which("strace") is None:
             raise StartError("strace is not installed: apt-get install strace")
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-strace-")

@@ -35,7 +35,7 @@ from bench.stations.station import LocalStation
 from bench.subjects.subject import Subject
 
 HERE = LoadHost(name="this machine", address="127.0.0.1")
-"""This machine, if it has all roles."""
+"""The host if all roles are on this machine."""
 
 
 class Hosts(BaseModel):
@@ -67,7 +67,8 @@ class Hosts(BaseModel):
 
 
 def load_hosts(path: Path) -> Hosts:
-    """Return the hosts of a file. Raise UserError with the place if it is not valid."""
+    """Return the hosts of a file. Raise UserError, with the place of the error, if the file is not
+    valid."""
     try:
         return Hosts.model_validate(store.read(path))
     except ValidationError as error:
@@ -170,7 +171,7 @@ class Site:
         return next((remote.lost for remote in self._remotes if remote.lost), "")
 
     def notice_ends(self) -> None:
-        """Mark each host as lost whose agent has ended."""
+        """Mark each host as lost if its agent has ended."""
         for remote in self._remotes:
             remote.notice_end()
 
@@ -235,7 +236,7 @@ class Site:
         ]
 
     def open_redis(self, url: str | None) -> None:
-        """Use the Redis at `url`; for None, start one on the Redis host. Raises UserError."""
+        """Use the Redis at `url`; for None, start Redis on the Redis host. Raises UserError."""
         if url:
             self.redis: RunRedis = ExistingRedis(url)
             return
@@ -249,9 +250,9 @@ class Site:
     # ---- One run ----
 
     def make_room(self, ended: Callable[[Role | None], int]) -> None:
-        """Wait until the kernel of each host has room in TIME_WAIT for the connections that the
-        host will close. `ended` returns their number for a role (None: one machine). The waits
-        overlap, because connections in TIME_WAIT expire on all hosts at the same time."""
+        """Wait until the kernel of each host can keep all connections that the host will close in
+        TIME_WAIT. `ended` returns their number for a role (None: one machine). The waits overlap,
+        because connections in TIME_WAIT expire on all hosts at the same time."""
         roles: tuple[Role, ...] = ("server", "nginx") if self.hosts else ("load",)
         for role in roles:
             for one in self._of(role):
@@ -273,7 +274,7 @@ class Site:
 
     def start_balancer(self, urls: Sequence[str], keep: bool, connections: int) -> str:
         """Start nginx in front of the servers at these URLs. Return the URL of nginx. Raise
-        UserError if no host is for nginx."""
+        UserError if there is no host for nginx."""
         self.require_nginx()
         servers = [urlsplit(url).netloc for url in urls]
         order = BalancerOrder(servers=servers, keep=keep, connections=connections)

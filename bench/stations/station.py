@@ -34,8 +34,8 @@ from bench.subjects.subject import Place, Subject, select
 
 
 class LocalStation:
-    """The agent in this process. Use in a `with` block. Each method may raise Interrupted. If the
-    agent is on another host, each may raise HostLost, too."""
+    """The agent in this process. Use in a `with` block. Each method may raise Interrupted. The
+    methods of an agent on another host may also raise HostLost."""
 
     def __init__(
         self, watch: SignalWatch, placement: Placement, address: str = "127.0.0.1"
@@ -45,7 +45,7 @@ class LocalStation:
         raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self.known: dict[str, Subject] = {}
-        """The servers that `survey` has found, by name. `start_servers` looks for other servers."""
+        """The servers that `survey` has found, by name. `start_servers` searches for others."""
         self._groups = parent_of_groups()
         if self._groups:
             remove_stale_groups(self._groups)
@@ -88,7 +88,8 @@ class LocalStation:
         return self._redis.url
 
     def make_room(self, connections: int) -> None:
-        """Wait, at most a minute, until so many more `connections` have room in TIME_WAIT."""
+        """Wait, at most a minute, until the kernel can keep `connections` more connections in
+        TIME_WAIT."""
         wait_for_room(connections, self._watch)
 
     def start_slow_redis(self, redis_url: str, delay_ms: float) -> str:
@@ -136,7 +137,7 @@ class LocalStation:
         self._observed.begin(self._watch)
 
     def look(self) -> None:
-        """Sample the servers during the load. An agent on another host calls this by itself."""
+        """Sample the servers during the load. An agent on another host calls it by itself."""
         if self._observed:
             self._observed.look()
 

@@ -70,9 +70,9 @@ def install(
     tools: Mapping[str, tuple[str, ...]] = {},
 ) -> dict[str, str]:
     """Install what is missing, and report what is not available. `ask` asks the user a question
-    (None: there is no terminal); `agreed`: consent to any number of bytes; `tools`: the packages of
-    further programs, by program name. Return the servers that will not be built, because their
-    download was not allowed: a reason for each server, by name."""
+    (None: there is no terminal). `agreed`: the user has already agreed to downloads of any size.
+    `tools`: the packages of further programs, by program name. Return the servers that will not be
+    built because the user did not allow their download: the reasons by server name."""
     wanted = missing(subjects)
     wanted |= {name: each for name, each in tools.items() if find_program(name) is None}
     sizes = _sizes(wanted, say) if wanted else {}
@@ -83,14 +83,14 @@ def install(
         return {}
     packages = sorted({package for each in wanted.values() for package in each})
     if not _agreed(_say_sizes(packages, sizes, built, say), ask, agreed):
-        hint = "" if ask else " (no terminal to ask: --yes fetches it)"
+        hint = "" if ask else " (no terminal to ask: give --yes to allow it)"
         say(f"Not fetched{hint}: {', '.join({**wanted, **built})}")
         why = {name: _why(name, each) for name, each in built.items() if name not in wanted}
         for reason in why.values():
             say(reason)
         return why
     if packages and not _setup([f"package:{_name(package)}" for package in packages]):
-        say(f"Not all of it could be installed: {', '.join(wanted)}")
+        say(f"Some packages could not be installed, for: {', '.join(wanted)}")
     return {}
 
 

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bench.records.conditions import ASPECTS, Conditions, conditions_from
+from bench.records.conditions import ASPECTS, FROM_VALUES, Conditions
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Plan, RunSpec
 from bench.records.workloads import workload_for
@@ -17,10 +17,10 @@ SHORT_TIMEOUT = 20.0
 
 ORDER_LEVEL = 100
 ORDER_RUNS = 3
-"""The default sweep ends with a ranking at one level. It has so many runs at this level that a
-difference can be distinguished from noise."""
+"""The level of the ranking at the end of the default sweep, and the number of runs at this level,
+which distinguishes a difference from noise."""
 SLICE = 0.2
-"""The CPU quota of each server in the default sweep, as a share of a core: ab and Redis need two to
+"""The CPU quota of each server in the default sweep, as a share of a core. ab and Redis need two to
 four times as much CPU time for a request as the fastest server, and must not be the limit."""
 SLICE_REQUESTS = 2_000
 
@@ -36,8 +36,8 @@ FULL_TIMEOUT = 120.0
 
 FEWER_FOR = frozenset({"iterative", "forking"})
 FEWER = 5
-"""The servers of FEWER_FOR get the usual number of requests divided by this number. They are so
-slow that this is enough; otherwise they would take most of the time of a sweep."""
+"""The servers of FEWER_FOR get the usual number of requests divided by this number. They are slow,
+and otherwise they would take most of the time of a sweep."""
 
 
 USUAL = Conditions(DEFAULT_WORKLOAD)
@@ -114,7 +114,8 @@ def conditions_of(plan: Plan) -> list[Conditions]:
     for workload in plan.workloads:
         waits = workload_for(workload).waits > 0 or workload.startswith("/")
         for values in itertools.product(*(plan.values(name) for name in names)):
-            one = conditions_from({"workload": workload, **dict(zip(names, values, strict=True))})
+            said = zip(names, values, strict=True)
+            one = FROM_VALUES.validate_python({"workload": workload, **dict(said)})
             if one.instances > 1 and one.balancer == "none":
                 continue
             if not waits:

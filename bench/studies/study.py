@@ -19,14 +19,7 @@ from bench.records.errors import UserError, in_words
 from bench.records.figures import Mode
 from bench.records.metrics import BY_KEY
 from bench.records.plan import Plan
-from bench.records.results import (
-    OTHER_SIDES,
-    Expect,
-    Measured,
-    PeerStudy,
-    Published,
-    StudyWords,
-)
+from bench.records.results import OTHER_SIDES, Expect, Measured, PeerStudy, Published, StudyWords
 from bench.records.values import one_of, toml_of
 from bench.records.workloads import WORKLOADS
 from bench.studies.runs import conditions_of, levels_of
@@ -409,7 +402,7 @@ def _invalid(place: Place, entry: Measure | Expect) -> Iterator[tuple[Place, str
     for name, said in (entry.model_extra or {}).items():
         yield from _unknown((*place, name), [name], "a key", known)
         if isinstance(said, list) and isinstance(entry, Expect):
-            yield (*place, name), "give one value: an entry for each"
+            yield (*place, name), "give one value; for more values, write more entries"
         try:
             values_of(name, said)
         except UserError as error:

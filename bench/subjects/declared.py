@@ -60,7 +60,7 @@ class Fetched(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     what: str
-    """The name of the download; servers that use the same name share it."""
+    """The name of the download; servers with the same name share the download."""
     megabytes: float
     there: tuple[str, ...]
     """A command that succeeds if the files are here. It runs in the server's folder, offline."""
@@ -103,7 +103,7 @@ class Reference(BaseModel):
     @model_validator(mode="after")
     def _complete(self) -> "Reference":
         if not (self.packages or self.install):
-            raise ValueError("packages or install is required: where does the server come from?")
+            raise ValueError("packages or install is required to install the server")
         if (self.keeps == "yes") == bool(self.closes):
             raise ValueError('closes: required if keeps is not "yes", otherwise not allowed')
         return self
@@ -124,7 +124,8 @@ class Reference(BaseModel):
         return {one.what: one.megabytes for one in self.fetches if not self._sees(one.there)}
 
     def prepare(self) -> None:
-        """Build the server if necessary. Raise LeftOut if a program is missing or on failure."""
+        """Build the server if necessary. Raise LeftOut if a program is missing or the build
+        fails."""
         if self.lacks():
             raise LeftOut(f"{self.name} is left out: install {self.needs}")
         if self.build:
@@ -180,7 +181,7 @@ def names() -> list[str]:
 
 
 def reference(name: str, parent: Path = REFERENCES) -> Reference:
-    """Return the reference server `name`. Raise UserError if its declaration is not valid."""
+    """Return the reference server `name`. Raise UserError if the declaration is not valid."""
     file = parent / name / "reference.toml"
     return declaration(Reference, file, name=name, folder=file.parent)
 

@@ -28,9 +28,8 @@ _NUMBER = r"(\d+(?:\.\d+)?)"
 
 
 def lines_of(text: str) -> dict[str, str]:
-    """Return the aligned lines of a text as keys and values. The last line of a key is used.
-
-    A last line without line feed is skipped, because it may be incomplete. Other lines may occur.
+    """Return the aligned lines of a text as keys and values. If a key is repeated, the last line is
+    used. Other lines are ignored, also a last line without line feed, which may be incomplete.
     """
     found = {}
     for line in text.splitlines(keepends=True):
@@ -47,7 +46,7 @@ def url_in(text: str) -> str | None:
 
 
 def statistics_in(text: str) -> ServerStatistics | None:
-    """Return the statistics in an ended server's output; None if the output has none."""
+    """Return the statistics in an ended server's output; None if there are no statistics."""
     lines = lines_of(text)
     if "requests" not in lines:
         return None
@@ -79,7 +78,7 @@ WITHOUT = ROOT / "build" / "baselines" / "without.so"
 """The library that disables optimisations."""
 
 CHANGED = ROOT / "build" / "experiments"
-"""The folder of changed programs. Each experiment has its own folder in it."""
+"""The folder of changed programs, with a subfolder for each experiment."""
 
 CALLGRIND_FILE = "callgrind."
 """The beginning of the name of callgrind's output file, before the PID."""
@@ -100,7 +99,7 @@ def without(optimisation: str, command: Sequence[str]) -> list[str]:
 
 
 def changed(name: str, command: Sequence[str]) -> list[str]:
-    """Return the command with the changed program of the experiment `name` as its program."""
+    """Return the command with the changed program of the experiment `name`."""
     program, *words = command
     other = CHANGED / name / Path(program).name
     if not other.exists():
@@ -110,12 +109,12 @@ def changed(name: str, command: Sequence[str]) -> list[str]:
 
 def counted(command: Sequence[str], folder: Path) -> list[str]:
     """Return the command that counts a server's instructions; see `bench.stations.sampling`.
-    Some versions of valgrind do not know openat2(2), so the server does not use it."""
+    Some versions of valgrind do not know openat2(2), so the server runs without openat2."""
     if not find_program("valgrind"):
         raise StartError("valgrind is not installed: apt-get install valgrind")
-    told_apart = ("--separate-callers=30", "--separate-recs=1")
+    separate = ("--separate-callers=30", "--separate-recs=1")
     where = f"--callgrind-out-file={folder / CALLGRIND_FILE}%p"
-    tool = ["valgrind", "--quiet", "--tool=callgrind", *told_apart, where]
+    tool = ["valgrind", "--quiet", "--tool=callgrind", *separate, where]
     return without("openat2", [*tool, *command, "--no-confinement"])
 
 

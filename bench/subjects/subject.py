@@ -45,8 +45,8 @@ BASELINE_ASKS: dict[str, tuple[str, ...]] = {
     ),
     "sign": ("RPUSH guestbook_remarks One_of_many_-_Load_generator",),
 }
-"""The Redis commands that a baseline sends for each workload. They are those of the servers, but a
-remark has no spaces. Baselines have no workload for sorting."""
+"""The Redis commands that a baseline sends for each workload: the commands of the servers, but with
+a remark without spaces. Baselines have no workload for sorting."""
 
 START_SECONDS = 60.0
 """The time within which a server must listen. A server that is compiled at its start needs half of
@@ -56,7 +56,7 @@ PROFILE_FILE = "pprof"
 """The file name of a Go program's profile."""
 
 EVERY = "all"
-"""The word for all servers of the project, with those that are not measured by default."""
+"""The word for all servers of the project, also servers that are not measured by default."""
 
 NO_CONDITIONS = Conditions("")
 
@@ -72,7 +72,7 @@ class Place:
     """0: any free port."""
     conditions: Conditions = NO_CONDITIONS
     """The conditions of the run. The command of a server uses the number of workers. The command of
-    a baseline uses the workload and keep-alive. `RunningServer` and others apply the rest."""
+    a baseline uses the workload and keep-alive. Other code applies the other conditions."""
     answer_bytes: int = 0
     """The length that a baseline's whole response must have, in bytes."""
     address: str = "127.0.0.1"
@@ -147,8 +147,8 @@ def select(
     the servers' executables.
 
     Raise UserError if a server is unknown or not built, or if a program that it needs is missing.
-    With `unbuilt`, a server that is not built is no error: `unbuilt` gets its name.
-    With `left_out`, a missing program is no error: the server is left out of the result, and
+    With `unbuilt`, a server that is not built is not an error: `unbuilt` gets its name.
+    With `left_out`, a missing program is not an error: the server is left out of the result, and
     `left_out` gets the reason under the server's name.
     """
     servers, wanted = discover(), chosen_names(names)
@@ -172,10 +172,10 @@ def select(
 
 
 def chosen_names(names: Sequence[str] | None, baselines: bool = False) -> list[str]:
-    """Return the names of servers under test in the order of `names`, each once. None means the
-    project's servers that are measured by default; `all` in it means all of the project's servers.
-    The name of a folder is valid, too: 07_epoll is epoll. `baselines`: add the baselines of the
-    project's servers. Raise UserError if a server is unknown."""
+    """Return the names of servers under test in the order of `names`, each once. If `names` is
+    None, return the project's servers that are measured by default. The name `all` means all of the
+    project's servers. The name of a folder is also valid: 07_epoll is epoll. `baselines`: add the
+    baselines of the project's servers. Raise UserError if a server is unknown."""
     servers = discover()
     wanted = _known(names, servers, known_names(servers)[len(servers) :])
     theirs = [BASELINE_PREFIX + name for name in wanted if baselines and name in servers]
@@ -257,7 +257,7 @@ def said_of(folder: Path) -> ServerFacts:
 
 
 def baseline_subject(architecture: str) -> Subject:
-    """Return the baseline of an architecture. Raise LeftOut if it is missing or not built."""
+    """Return the baseline of an architecture. Raise LeftOut if it has none, or none is built."""
     name = BASELINE_PREFIX + architecture
     source = _baseline_source(name)
     if source is None:
@@ -345,7 +345,8 @@ def _redis_words(place: Place) -> list[str]:
 
 def redis_for_baseline(url: str) -> tuple[str, list[str]]:
     """Return HOST:PORT or unix:PATH of a Redis, and the first commands of a connection. Raise
-    UserError for a user name or password with a space, because baselines split commands there."""
+    UserError for a user name or password with a space, because baselines split commands at
+    spaces."""
     if url.startswith("unix:"):
         return url.replace("unix://", "unix:", 1), []
     parts = urlsplit(url)

@@ -99,7 +99,7 @@ def _answer(results: Results, folder: Path, out: Console) -> None:
             say(out, line)
         out.print()
     if any(run.conditions.rated for run in results.runs):
-        say(out, f"To make a page of it: make report RESULTS={shlex.quote(str(folder))}")
+        say(out, f"To make a page of the results: make report RESULTS={shlex.quote(str(folder))}")
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from bench.sweep.checks import Evidence, judge
 from bench.sweep.loading import WARM_UP_CONNECTIONS, run_load, warm_up
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
-"""The bytes of a TCP segment: the MTU of loopback is 65,536 bytes, that of Ethernet 1,500."""
+"""The bytes of a TCP segment: the MTU is 65,536 bytes on loopback and 1,500 bytes on Ethernet."""
 
 
 Lengths = dict[tuple[str, bool], int]
@@ -74,8 +74,9 @@ def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
 
 
 def _make_room(spec: RunSpec, site: Site, size: int) -> float:
-    """Wait for room in TIME_WAIT if an answer is longer than a segment, because only then can a
-    client be reset while it reads. `size`: the answer's bytes. Return the seconds of the wait."""
+    """If an answer of `size` bytes is longer than a segment, wait until the kernel can keep all
+    connections of the run in TIME_WAIT. Otherwise a client may get a reset while it still reads.
+    Return the seconds of the wait."""
     if size <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
         return 0.0
     begin = time.monotonic()
@@ -104,7 +105,7 @@ def _measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths, run:
 
 
 def _start(spec: RunSpec, site: Site, lengths: Lengths) -> str:
-    """Start the run's programs and return the URL for the load. Raises StartError and others."""
+    """Start the run's programs and return the URL for the load. Raises NoFigure or OSError."""
     conditions, redis_url = spec.conditions, site.redis.url
     if conditions.redis_delay_ms:
         redis_url = site.start_slow_redis(redis_url, conditions.redis_delay_ms)
@@ -137,7 +138,7 @@ def _learn_answer(baseline: Subject, spec: RunSpec, site: Site, lengths: Lengths
         url = urljoin(site.start_servers(order)[0], workload.path)
         lengths[key] = probe(url, workload, workload.status, conditions.server_keeps).size
     except (NoFigure, UserError) as error:
-        words = f"a baseline's answer is as long as its server's, but {name} gave no answer"
+        words = f"a baseline needs the length of its server's answer, but {name} gave none"
         raise NoFigure(f"{words}: {error}", "nothing to match") from error
     finally:
         site.stop_run()

@@ -32,9 +32,10 @@ LABELS = {
 """The label in the table for words in the load generator's message."""
 
 KEPT_SHARE = 0.95
-"""The least share of responses after which the connection stays open: a server may close some."""
+"""The smallest valid share of responses after which the connection stays open: a server may close
+some connections."""
 HELD_SHARE = 0.98
-"""The least share of the idle connections that are open at the end."""
+"""The smallest valid share of idle connections that are open at the end."""
 LITTLE_ABOVE = 0.15
 """The number of requests in progress is at most the number of connections. This share allows for
 errors of our clock."""
@@ -239,7 +240,7 @@ def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
 
 
 def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
-    """Return the check of the number of body bytes against that of the first response."""
+    """Return the check that the bodies have the length of the first body, by their total length."""
     due = asked.body_bytes * asked.requests
     if asked.any_length:
         # With -l, ab accepts any length, even an empty response.
@@ -289,7 +290,7 @@ def _check_open(asked: Asked, figures: OpenLoopFigures) -> Iterator[Check]:
 
 def _check_counts(seen: Evidence) -> Iterator[Check]:
     """Check how much the counts in Redis increased: they are independent of the load generator. If
-    Redis may count other clients, too, the increase has no maximum."""
+    Redis may also count other clients, the increase has no maximum."""
     workload, requests = workload_for(seen.spec.conditions.workload), seen.spec.requests
     for what, each, got in (
         ("visitors", workload.visits, seen.loaded.visits),
@@ -312,7 +313,7 @@ def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
         return
     due = 1 + loaded.warmed_up + asked.requests + (loaded.idle.requests if loaded.idle else 0)
     enough = due <= own.requests <= due + asked.slack
-    detail = f"the server counted {own.requests:,} requests, it was sent {due:,}"
+    detail = f"the server counted {own.requests:,} requests, but was sent {due:,}"
     if asked.slack:
         detail += f" to {due + asked.slack:,}"
     yield _check("server's count", enough, "miscount", detail)
@@ -347,9 +348,9 @@ def little_tolerance(
 ) -> tuple[float, float]:
     """Return the limits of the deviation from Little's law, below and above 0.
 
-    At the end of a run, fewer connections have requests. This matters if each has few requests, or
-    if the slowest request (`longest`, in seconds) takes a large part of the run. If other processes
-    use the CPUs (`foreign`: their share), ab waits for a CPU between two requests.
+    At the end of a run, fewer connections have requests. This matters if each connection has few
+    requests, or if the slowest request (`longest`, in seconds) takes a large part of the run. If
+    other processes use the CPUs (`foreign`: their share), ab waits for a CPU between two requests.
     """
     clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
     end = max(spec.concurrency / spec.requests, longest / max(wall, CLOCK_SECONDS))
@@ -379,13 +380,13 @@ def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
 
 
 def _who_died(seen: Evidence, ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return how a server ended before SIGTERM, as a part of a sentence; empty if none ended."""
+    """Return how a server ended before SIGTERM, as a part of a sentence; otherwise empty."""
     alive = {s.name: iter(s.report.servers.alive) for s in seen.loaded.hosts if s.report.servers}
     return _first(["" if next(alive[host]) else end.describe() for host, end in ended], ended)
 
 
 def wrong_end(end: Ended) -> str:
-    """Return the error with which a server ended; empty if it ended well."""
+    """Return how a server ended, as a part of a sentence; empty if it ended without an error."""
     if not end.obeyed:
         return "did not end after SIGTERM and had to be killed"
     return "" if end.status == 0 else end.describe()

@@ -33,8 +33,8 @@ def words_for(spec: RunSpec, results: Results) -> str:
 
 
 def took(run: Run) -> str:
-    """Return the time of a run, and its wait for room in TIME_WAIT if the run had to wait."""
-    waited = f" after waiting {run.waited:.0f} s for room in TIME_WAIT"
+    """Return the time of a run, and the time for which it waited before, if it did."""
+    waited = f" after waiting {run.waited:.0f} s until older connections left TIME_WAIT"
     return f"{run.seconds:.1f} s" + (waited if run.waited > WORTH_A_WORD else "")
 
 
@@ -47,7 +47,7 @@ def line_for(run: Run) -> str:
 
 
 def outcome_text(run: Run) -> str:
-    """Return a run's figures, or the reason why the run has none."""
+    """Return a run's figures, or the reason why the run has no figures."""
     rate = run.requests_per_second
     if run.state == "held" and run.memory:
         return f"{run.memory.per_connection:>8,.0f} bytes for each connection"
@@ -75,12 +75,12 @@ def outcome_text(run: Run) -> str:
     return text
 
 
-# ---- Estimates the rest of a sweep from the times of the runs so far ----
+# ---- The estimated time of the remaining runs ----
 
 
 class Estimate:
-    """Estimates the remaining time. It assumes that a run's time is proportional to its number of
-    requests, with the declared warm-up requests."""
+    """Estimates the remaining time, as if a run's time were proportional to its number of requests,
+    including the declared warm-up requests."""
 
     def __init__(self, free: Callable[[RunSpec], object], warm_ups: Mapping[str, int] = {}) -> None:
         """`free` returns a true value if a run will be skipped and so takes no time. `warm_ups`:
@@ -114,8 +114,8 @@ class Estimate:
         return one.requests + round(self._warm_ups.get(one.subject, 0) * share)
 
     def _per_request(self, spec: RunSpec) -> float:
-        """Return the seconds per request: those of the last run with this server and conditions, or
-        else the mean of this server, or else the mean of all servers."""
+        """Return the seconds per request of the last run with this server and conditions. If there
+        is no such run, return the mean of the server's runs, or the mean of all runs."""
         same = self._known.get((spec.subject, spec.conditions))
         if same is not None:
             return same

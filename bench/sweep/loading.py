@@ -49,7 +49,8 @@ class Loaded:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of the load: by the generator's clock, or else by our clock."""
+        """Return the seconds of the load by the generator's clock, if it reports them; otherwise by
+        our clock."""
         figures = self.outcome.figures
         return figures.seconds if figures and figures.seconds else self.outcome.wall_seconds
 
@@ -66,7 +67,7 @@ def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
     if spec.conditions.asks_once:
         return 0
     connections = min(spec.concurrency, WARM_UP_CONNECTIONS)
-    # A traced run has few requests, so each worker's first system calls would be a large part.
+    # A traced run has few requests, so the first calls of each worker would be a large part of all.
     twice = WARM_UP_CONNECTIONS if spec.conditions.mode == "traced" else connections
     share = workload_for(spec.conditions.workload).share
     many = max(2 * twice, round(requests * share))

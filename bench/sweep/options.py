@@ -90,10 +90,11 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
     studies = f"measure these studies: {', '.join(names())}; or files *.toml"
     add("--studies", nargs="+", metavar="NAME", help=studies)
     only = (
-        "measure only these (default: the project's servers); others: bench/references/, baseline-*"
+        "measure only these (default: the project's servers); also baseline-NAME, and reference "
+        "servers by their names in bench/references/"
     )
     add("--servers", nargs="+", metavar="NAME", help=only)
-    add("--baselines", action="store_true", help="measure the baseline of each server, too")
+    add("--baselines", action="store_true", help="also measure the baseline of each server")
     add("--levels", nargs="+", metavar="N", help="concurrent connections (default: see --full)")
     workloads = f"{', '.join(WORKLOADS)}; or {ALL} (default {DEFAULT_WORKLOAD})"
     add("--workloads", nargs="+", metavar="NAME", help=workloads)
@@ -231,8 +232,10 @@ def options_of(old: Results, parent: Path, redis: str | None) -> SweepOptions:
     """Return the options in a sweep's results. Raises UserError if the results are too old."""
     stored = old.settings.options
     if not stored or not stored.parts:
-        raise UserError("this sweep is of an older version and cannot be resumed: start a new one")
+        raise UserError(
+            "this sweep was made by an older version and cannot be resumed: start a new sweep"
+        )
     if redis is None and stored.redis and "***" in stored.redis:
-        raise UserError("give --redis again: its password was not stored")
+        raise UserError("give --redis again: the password was not stored")
     given = {**dict(stored), "redis": redis or stored.redis}
     return SweepOptions(**given, results=parent, command=tuple(old.command))

@@ -110,7 +110,7 @@ def pending(url: str, workload: Workload, connections: int, site: Site) -> Outco
             raise NoFigure("the machine was too slow: Redis answered before memory was read")
         if answered:
             raise NoFigure(
-                f"{answered:,} requests were answered while Redis was paused: they do not use it"
+                f"{answered:,} requests were answered while Redis was paused: they need no Redis"
             )
         listen(clients)
     return _outcome(before, held, connections, begin)

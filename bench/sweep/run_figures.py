@@ -178,7 +178,7 @@ def _servers(
     seconds: float,
 ) -> ProcessFigures:
     """Return the summed figures of all servers on all hosts. `requests`: the numbers of requests
-    during the load and during the servers' whole lives."""
+    during the load, and from the servers' start to their end."""
     serving = [seen for seen in hosts if seen.report.servers]
     uses = _uses(serving)
     lives = [life for seen in serving if (life := stopped[seen.name].life)]
@@ -212,7 +212,7 @@ def _cpu(
         return cpu, "control group during the load"
     user, system = (sum(getattr(life.cpu, name) for life in lives) for name in CpuTime._fields)
     if all(seen.role == "server" for seen in hosts) and user + system > 0:
-        # A server's life includes its start and end, which take long with many workers.
+        # The time from start to end includes start and shutdown, which take long with many workers.
         whole = sum(seen.report.host.cpu_s for seen in hosts) * 1e6
         part, scope = whole / (user + system), "all of its host during the load"
     else:
@@ -288,7 +288,7 @@ LIMIT = 0.9
 """A process with at least this demand was at its limit."""
 THROTTLED = 0.5
 """A host that is stopped in a larger share of the periods is at its limit. A host below its limit
-can be stopped sometimes, too, if its work comes in bursts."""
+can also be stopped sometimes, if its work comes in bursts."""
 
 
 def judge(demands: Mapping[Bottleneck, float | None]) -> tuple[Bottleneck | None, bool]:

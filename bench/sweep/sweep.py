@@ -49,7 +49,7 @@ def run(words: Sequence[str]) -> int:
 def resume(folder: Path, redis: str | None = None) -> Done:
     """Make the missing runs in a folder of results.
 
-    If the sweep used a Redis with a password, the caller must give its URL in `redis`. Raises
+    If the sweep used a Redis with a password, `redis` must be the URL of this Redis. Raises
     UserError.
     """
     old = store.load(folder / "results.json")
@@ -85,7 +85,7 @@ def _sweeper(
     site: Site,
     facts: limits.Facts,
 ) -> Sweeper:
-    """Prepare all that a sweep needs before its first run. Raises UserError if that fails."""
+    """Prepare a sweep until its first run. Raises UserError if the sweep is impossible."""
     if options.values("balancer") != {"none"}:
         site.require_nginx()
     some = bool(options.studies or (before and before.studies))
@@ -109,7 +109,7 @@ def _sweeper(
 def begun(
     options: SweepOptions, planned: Planned, diagnosis: doctor.Diagnosis, site: Site
 ) -> Results:
-    """Return the results of a sweep without runs."""
+    """Return the results of a new sweep, without runs."""
     runs, redis = planned.runs, site.redis
     stored = {
         "redis": redis.shown if options.redis else None,

@@ -37,8 +37,8 @@ def run(words: Sequence[str]) -> int:
     )
     where = "write the page into DIR (default: results/timeline)"
     add("--output", type=Path, default=ROOT / "results" / "timeline", metavar="DIR", help=where)
-    add("--recorded", action="store_true", help="show recorded traces instead of new ones")
-    add("--keep", action="store_true", help="replace the recorded traces with the new ones")
+    add("--recorded", action="store_true", help="show recorded traces instead of new traces")
+    add("--keep", action="store_true", help="replace the recorded traces with the new traces")
     options = parser.parse_args(words)
     names = words_of(options.servers) or None
     page = make(names, options.scenario, options.output, options.recorded)
@@ -67,14 +67,17 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
         except Refused as refused:
             print(f"timeline: {refused}. Showing recorded traces instead.", file=sys.stderr)
             texts = kept(names, scenario)
-            note = f"No server could be traced: {refused}. These traces are of another machine."
+            note = (
+                f"No server could be traced: {refused}. "
+                "These traces were recorded on another machine."
+            )
     pictures = [picture(text) for text in texts]
     for one in pictures:
         print(f"{one.server}: {sentence(one)}")
     folder.mkdir(parents=True, exist_ok=True)
     for text, one in zip(texts, pictures, strict=True):
         (folder / f"{scenario}-{one.server}.trace").write_text(text)
-    # A page of some servers does not replace the page of all.
+    # A page of some servers must not replace the page of all servers.
     only = [one.server for one in pictures] if set(names) != set(server_names(None)) else []
     page = folder / f"{'-'.join([scenario, *only])}.html"
     page.write_text(render(pictures, note, for_viewers(page).name), encoding="utf-8")
@@ -89,7 +92,7 @@ def for_viewers(page: Path) -> Path:
 
 
 def keep(folder: Path, scenario: str, names: Sequence[str]) -> None:
-    """Replace the recorded traces of these servers in a scenario with those in a folder."""
+    """Replace the recorded traces of these servers in a scenario with the traces in a folder."""
     paths = [folder / f"{scenario}-{name}.trace" for name in names]
     for path in filter(Path.exists, paths):
         packed = gzip.compress(path.read_bytes(), mtime=0)
@@ -98,7 +101,7 @@ def keep(folder: Path, scenario: str, names: Sequence[str]) -> None:
 
 def kept(names: Sequence[str] | None, scenario: str) -> list[str]:
     """Return the recorded traces of a scenario, in the order of the servers' folders; servers
-    without a trace are left out. Raises UserError if there are none."""
+    without a trace are left out. Raises UserError if there are no traces."""
     wanted = [name for name in discover() if not names or name in names]
     paths = [RECORDED / f"{scenario}-{name}.trace.gz" for name in wanted]
     found = [gzip.decompress(path.read_bytes()).decode() for path in paths if path.exists()]

@@ -39,18 +39,19 @@ def picture(text: str) -> Recording:
 
 TEMPLATES = Path(__file__).parent / "template"
 PX_PER_MS = 2.4
-"""The scale at first; the reader can zoom."""
+"""The first scale; the reader can zoom."""
 FIGURE_PX = 940.0
 """The width of a picture in another page."""
 ROW, LANE, GAP, AXIS = 11.0, 26.0, 4.0, 18.0
 """Heights in pixels: a client's row, a lane, the gap between lanes, the time axis."""
 LETTER, AROUND = 5.2, 8.0
-"""Pixels of a label's letter on average, and of its margins; the page's script measures them."""
+"""The average width of a letter, and the margins of a label, in pixels."""
 TICK_MS = 50
 MORE = Markup('<span class="more">Scroll sideways for the rest \u2192</span>')
 """The style sheet of the picture shows this text only on a narrow screen."""
 UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
-"""Kinds in the upper half of a lane; Redis is in the lower half; others have the whole height."""
+"""Kinds in the upper half of a lane. Redis is in the lower half; other kinds have the whole
+height."""
 
 
 def _drawing(recording: Recording) -> dict[str, object]:
@@ -103,7 +104,7 @@ def render(recordings: Sequence[Recording], note: str = "", viewers: str = "") -
 
 
 def _details(recording: Recording) -> list[list[Json]]:
-    """Return what the page's script shows of each call; source files are given by name."""
+    """Return the data of each call for the page's script; source files are given by name."""
     return [
         [bar.begin, bar.end, bar.text, bar.waits_for, bar.request, bar.stack]
         for _, bar in recording.calls
@@ -145,7 +146,7 @@ def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
 
 
 def viewer_trace(recordings: Sequence[Recording]) -> str:
-    """Return the Trace Event Format of Perfetto and speedscope; times in microseconds.
+    """Return the recordings in the Trace Event Format of Perfetto and speedscope; times in us.
 
     Perfetto accepts only numbers as the `id` of an arrow. Perfetto attaches each end of an arrow to
     the call that is open at that time. So an arrow ends at the first call that begins after the

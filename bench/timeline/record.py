@@ -36,7 +36,7 @@ BIG_BYTES = 12_000_000
 """The size of a file that is larger than the socket buffers."""
 SETTLE_SECONDS = 0.3
 """The time until all workers sleep in their first call."""
-# Without --seccomp-bpf strace would stop at each mmap, too, and then drop its cache of the
+# Without --seccomp-bpf strace would also stop at each mmap, and then drop its cache of the
 # program's symbols. The next call would take 20 ms more.
 STRACE = (
     *("strace", "-f", "--seccomp-bpf", "-DD", "-ttt", "-T", "-yy", "-k", "-s", "48"),
@@ -45,7 +45,7 @@ STRACE = (
 
 
 class Refused(Exception):
-    """Tracing is not possible on this machine; the message says why."""
+    """Tracing is not possible on this machine; the message gives the reason."""
 
 
 def require_tracing(strace: Sequence[str]) -> None:
@@ -181,7 +181,7 @@ def _of_the_scenario(text: str, origin: float) -> str:
 
 
 def _end_of(rest: str) -> float:
-    """Return the end time of a line without its task number, or its start time if it has no
-    duration."""
+    """Return the end time of a line, or its start time if the line has no duration. `rest`: the
+    line without the task number."""
     took = re.search(r" <([0-9.]+)>$", rest)
     return float(rest.split(maxsplit=1)[0]) + (float(took[1]) if took else 0.0)

@@ -42,7 +42,7 @@ class Request(BaseModel):
     begin: float
     end: float
     answer: str
-    """The status, or the reason if there is none."""
+    """The status, or the reason why there is no status."""
 
 
 class TracedServer(BaseModel):

@@ -82,13 +82,13 @@ class Scenario(BaseModel):
     title: str
     shows: str
     steps: tuple[Step, ...] = Field((), validate_default=True)
-    """The eight clients; the file has only those that differ from the usual ones."""
+    """The eight clients; the file has only the clients that differ from the usual clients."""
     incidents: tuple[Disturbance, ...] = ()
 
     @field_validator("steps")
     @classmethod
     def _eight(cls, special: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Return eight clients: the special ones, and others that request two pages in turn."""
+        """Return eight clients: the special clients, and others that request two pages in turn."""
         paths = ("/guestbook", "/files/small.txt")
         taken = {step.at_ms for step in special}
         free = [at for at in range(0, 8 * EVERY_MS, EVERY_MS) if at not in taken]
@@ -165,7 +165,7 @@ def _ask(number: int, step: Step, address: tuple[str, int], origin: float) -> Re
 
 def _read(client: socket.socket, step: Step) -> str:
     """Read the whole response (a slow reader leaves in the middle), and return the code and reason
-    of its status line, or an empty string if nothing came."""
+    of its status line, or an empty string if no byte arrived."""
     first = b""
     portions = 0
     while chunk := client.recv(TAKE):

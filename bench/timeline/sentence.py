@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""One sentence on a recording: the slow operation, the clients that waited for it, and those
-without a response.
+"""One sentence about a recording: the slow operation, the clients that waited for it, and the
+clients without a response.
 
 Client A waited for client B while a task that serves A was in a call for B.
 """
@@ -19,8 +19,8 @@ FOR_CLIENT = (Kind.RECEIVE, Kind.SEND)
 
 
 def sentence(recording: Recording) -> str:
-    """Return a sentence on the clients' waits, for example: "Client 2 was silent for 249 ms, and no
-    other client waited for it."."""
+    """Return a sentence about the clients' waits, for example: "Client 2 was silent for 249 ms, and
+    no other client waited for it."."""
     calls = _calls_for_clients(recording)
     connected = {request.number: request.begin for request in recording.requests}
     silent = {number: _silence(bars, connected[number]) for number, bars in calls.items()}
@@ -67,7 +67,7 @@ def _calls_for_clients(recording: Recording) -> dict[int, list[Bar]]:
 
 def _silence(calls: list[Bar], connected: float) -> float:
     """Return the longest time between two parts of a request. A wait that ended without a next part
-    counts, too.
+    also counts.
 
     A client sends the first part when it connects. A busy server may receive that part later.
     """
@@ -107,7 +107,7 @@ def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
 
 def _wait(recording: Recording, request: Request, clients: set[int] | None) -> float:
     """Return how long, during a request, the tasks that serve its client were in calls for other
-    `clients`, or (None) in calls to Redis for others."""
+    `clients`, or, if None, in calls to Redis for other clients."""
 
     def for_others(bar: Bar) -> bool:
         if clients is None:

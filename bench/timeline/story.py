@@ -2,7 +2,7 @@
 """Turn a trace into a picture: the request and the wait of each call.
 
 The client's port, which strace prints with each socket, identifies a request. All calls of a task
-between accept and close of a client belong to that client, also those to Redis. All clients of an
+between accept and close of a client belong to that client, also calls to Redis. All clients of an
 event loop share one connection to Redis, so calls to Redis belong to no single client there.
 """
 
@@ -19,7 +19,7 @@ SLEPT_MS = 0.5
 MARGIN_MS = 8.0
 """The time shown before the first client and after the last response."""
 WAKES_WITHIN_MS = 20.0
-"""The longest time between a wake-up and the end of the sleep that it ends."""
+"""The longest time from a wake-up to the end of the call that was woken."""
 
 _DESCRIPTOR = re.compile(r"(\d+)<([^>]*(?:->[^>]*)?)>")
 _PEER = re.compile(r"->\[?[0-9a-f.:]*?\]?:(\d+)\]")
@@ -59,7 +59,7 @@ class _Task:
 
 
 class _Story:
-    """Processes the events of a trace. All its times are milliseconds of the picture."""
+    """Processes the events of a trace. Its times are milliseconds since the picture's left edge."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -195,7 +195,7 @@ class _Story:
 
 def _port_of(text: str) -> int:
     """Return the peer's port of the first socket in the text, or the port given to connect; 0 if
-    there is none."""
+    there is no port."""
     match = _PEER.search(text) or _CONNECT.search(text)
     return int(match[1]) if match else 0
 
@@ -216,7 +216,7 @@ def _may_sleep(call: Call, kind: Kind, loops: bool) -> bool:
 
 
 def _waits_for(call: Call, kind: Kind, request: int | None) -> str:
-    """Return in words what a sleeping call has waited for."""
+    """Return, in words, the event for which a sleeping call waited."""
     functions = [source.function for source in call.stack]
     client = f"client {request}" if request is not None else "the client"
     sleeps = {

@@ -59,7 +59,7 @@ class Call:
 
     @property
     def returned(self) -> int | None:
-        """Return the call's result as a number; None if it never returned."""
+        """Return the call's result as a number; None if the call never returned."""
         match = _RETURNED.match(self.result)
         return int(match["number"], 0) if match else None
 
@@ -143,7 +143,7 @@ def today(source: Source, lines: Sequence[str]) -> Source | None:
 
 @cache
 def lines_of(file: Path) -> list[str]:
-    """Return the lines of a source file; none if it does not exist."""
+    """Return the lines of a source file; empty if the file does not exist."""
     return file.read_text().splitlines() if file.exists() else []
 
 
@@ -151,7 +151,7 @@ def with_sources(text: str, executable: Path, root: Path) -> str:
     """Return the trace with source lines below `root` in place of addresses; other frames are left
     out.
 
-    Uses addr2line(1) of the compiler's tools. Raises OSError if it is not installed.
+    Uses addr2line(1) of the compiler's tools. Raises OSError if addr2line is not installed.
     """
     stacks = {match["address"] for match in map(_STACK.fullmatch, text.splitlines()) if match}
     known = _look_up(sorted(stacks), executable)
@@ -169,7 +169,7 @@ def with_sources(text: str, executable: Path, root: Path) -> str:
 
 def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
     """Return the project's source lines by address, innermost first if functions are inlined."""
-    # A stack has return addresses; the byte before belongs to the call instruction.
+    # A stack has return addresses; the byte before it belongs to the call instruction.
     asked = "".join(f"{int(address, 16) - 1:#x}\n" for address in addresses)
     said = subprocess.run(
         ["addr2line", "-e", str(executable), "-a", "-f", "-i"],

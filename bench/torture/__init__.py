@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The robustness test: clients attack each server, or Redis, processes or other resources are taken
-away.
+"""The robustness test: clients attack each server, or the server loses Redis, processes or other
+resources.
 
 The command is `zerohttpd torture`. Each configuration (one server, one attack) starts the server
 again. Well-behaved visitors send requests at a moderate rate before, during and after the attack.
-Their responses show what was lost. The modules:
+The responses that they get show the effect of the attack. The modules:
 
     attacks           the table of attacks; the server, Redis and clients of an attack
     ground, options   the resources that all configurations share; the command line

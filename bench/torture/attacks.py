@@ -39,10 +39,10 @@ REFILL_SECONDS = 0.3
 FULL_REDIS = 12
 """The clients that the limited Redis accepts, including the test's own connection."""
 UNDER_WAY = 40
-"""Requests that are under way when SIGTERM is sent: fewer than there are workers."""
+"""The number of requests in progress when SIGTERM is sent: fewer than there are workers."""
 ACCEPTED_SECONDS = 0.6
-"""The time limit for a server to accept UNDER_WAY connections. The sum of this and
-PAUSED_SECONDS is shorter than the second that a new connection to Redis may take."""
+"""The time limit for a server to accept UNDER_WAY connections. This time and PAUSED_SECONDS
+together are shorter than 1 s, the servers' timeout for a new connection to Redis."""
 PAUSED_SECONDS = 0.2
 """The time that Redis stays stopped after SIGTERM."""
 KILL_SECONDS = 0.05
@@ -56,7 +56,7 @@ SETTLED_SECONDS = 0.06
 
 
 class CannotTakePart(Exception):
-    """A server cannot take part in this attack; the message says why."""
+    """A server cannot take part in this attack; the message gives the reason."""
 
 
 def page(name: str) -> Page:
@@ -121,8 +121,8 @@ class AttackScene:
         self._gone = True
 
     def died(self) -> Ending | None:
-        """Return how the server ended by itself, and end its other processes; None if it still
-        runs."""
+        """Return how the server ended by itself, and end its other processes; None if the server
+        still runs."""
         if self.server.running():
             return None
         self._gone = True
@@ -157,8 +157,8 @@ class AttackScene:
         return []
 
     def await_accepted(self, count: int, seconds: float) -> None:
-        """Wait until the server has `count` connections and none waits to be accepted; at most
-        `seconds`."""
+        """Wait until the server has `count` connections and no connection waits to be accepted; at
+        most `seconds`."""
         self.watch.until(
             lambda: held_connections(self.port) >= count and not accept_queue(self.port), seconds
         )
@@ -170,14 +170,13 @@ class AttackScene:
             return bool(self.watch.until(self.children, 0.2))
 
     def look(self) -> None:
-        """Count processes and threads before the attack, while some clients are served. The smaller
-        count is kept: `left_over` does not report the tasks that it includes."""
+        """Count processes and threads before the attack, while some clients are served. Keep the
+        smaller count: `left_over` reports only tasks above this number."""
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:
-        """Return the resources that the server has in excess of those at the start, at the latest
-        after QUIET_SECONDS. Threads of reference servers do not count: their runtimes manage
-        them."""
+        """Return how many more resources the server has than at the start, after at most
+        QUIET_SECONDS. Threads of reference servers do not count: a runtime manages them."""
         usual = max(self._at_first, self._at_least or self._at_first)
         found = LeftOver()
 
@@ -201,7 +200,7 @@ class AttackScene:
         return last
 
     def _tasks(self) -> tuple[int, int]:
-        """Return the number of processes, and of the threads of all of them."""
+        """Return the numbers of processes and of their threads."""
         found = [psutil.Process(self.server.pid), *self.children()] if self.server.running() else []
         threads = 0
         for process in found:
@@ -216,8 +215,8 @@ def ending(ended: Ended) -> Ending:
 
 
 def held_connections(port: int) -> int:
-    """Return the number of a local port's connections that a process still has open, without those
-    that wait to be accepted or exist only in the kernel."""
+    """Return the number of a local port's connections that a process still has open, without
+    connections that wait to be accepted or exist only in the kernel."""
     held = tcp_sockets(local=port, states=ALL & ~LISTEN & ~TIME_WAIT)
     return sum(socket.inode != 0 for socket in held)
 
@@ -238,7 +237,7 @@ class Attackers(BaseModel):
     """The default is twice the workers of 03 and 05."""
     page: Literal["usual", "dearest", "longest"] = "usual"
     """The page that the crowd requests. usual: a page that every server has; dearest: a page that
-    waits for Redis, if the server uses Redis."""
+    waits for Redis, if the server uses Redis; longest: the longest page."""
     pause: float = 0.0
     far: bool = False
     """The crowd uses the slow line."""
@@ -265,7 +264,7 @@ class Attack(AttackFacts):
     """The attack disturbs Redis: servers without Redis cannot take part."""
     excused: Sequence[Outcome] = []
     own_only: str = ""
-    """The reason why only the project's own servers take part; empty if all do."""
+    """The reason why only the project's own servers take part; empty if all servers do."""
     needs_children: bool = False
 
     @property

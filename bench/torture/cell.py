@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Measure one configuration: a server under an attack.
 
-Times are seconds of the clock of the exchanges. A rate is the median over short intervals, so that
-one short delay of the machine does not change it.
+Times are seconds of CLOCK_MONOTONIC, as in `Exchange`. A rate is the median over short intervals,
+so that one short delay of the machine does not change it.
 """
 
 import statistics
@@ -49,7 +49,7 @@ def rate(slices: Sequence[int]) -> float:
 
 
 def phase(answers: Sequence[Exchange], begin: float, end: float, rated: Iterable[str]) -> Phase:
-    """Return the results between two times; the rate is that of good exchanges of `rated` pages."""
+    """Return the results between two times; the rate counts good exchanges of `rated` pages."""
     ended = [a for a in answers if begin <= a.ended < end]
     tally = Tally()
     for answer in ended:
@@ -86,8 +86,8 @@ VISITORS = 16
 THINK_SECONDS = 0.02
 TIMEOUT_SECONDS = 10.0
 WARM_SECONDS = 0.2
-"""The time of the first responses, which do not count: during this time the server opens files and
-connects to Redis."""
+"""The time of the first responses, which are ignored: the server opens files and connects to Redis
+during this time."""
 CALM_SECONDS = 0.5
 """The measured time before the attack, and after the server is back."""
 CALM_TIMEOUT, CALM_SHARE = 3.0, 0.85
@@ -106,9 +106,9 @@ class CellTimes:
     before: float
     attack: float
     over: float
-    """The attack began to end."""
+    """The clean-up of the attack began."""
     gone: float
-    """The attack had ended."""
+    """The clean-up of the attack ended."""
     back: float
     """The part "after" began, which takes CALM_SECONDS."""
     starved: float
@@ -136,7 +136,7 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
 
 
 def attack_it(scene: AttackScene, seconds: float, cell: TortureCell) -> None:
-    """Run the attack and fill the result. Raises CannotTakePart."""
+    """Run the attack and fill in the result. Raises CannotTakePart."""
     attack = scene.attack
     if attack.needs_children and not scene.has_children():
         raise CannotTakePart("has only one process")
@@ -187,7 +187,7 @@ class Visitors(RunningCrowd):
     def check(self) -> None:
         """Raise CannotTakePart if the visitors' process has ended."""
         if not self.running():
-            raise CannotTakePart(f"its visitors failed: {last_line(self.stderr)}")
+            raise CannotTakePart(f"the visitors failed: {last_line(self.stderr)}")
 
 
 def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
@@ -199,7 +199,7 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
-    # Without the time of the attack: then ksoftirqd handles its packets and delays the server.
+    # Do not include the attack: ksoftirqd then handles packets and delays the server.
     used = difference(scene.server.used(), used)
     began = time.monotonic()
     with attack.run(scene) as again:
@@ -240,7 +240,8 @@ def wanted(rated: list[str], pages: list[str]) -> float:
 def await_back(
     scene: AttackScene, visitors: Visitors, usual: dict[str, float], gone: float
 ) -> float:
-    """Wait until the server is back or has ended, at most BACK_SECONDS; return the time."""
+    """Wait until the server has recovered or ended, at most BACK_SECONDS. Return the time of the
+    monotonic clock at which it recovered, or at which the wait ended."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS
         visitors.read()
@@ -270,7 +271,7 @@ def fill(cell: TortureCell, visitors: Visitors, times: CellTimes, rated: list[st
 
 
 def remarks(answers: list[Exchange], kept: list[str]) -> Remarks:
-    """Compare the accepted remarks with those in Redis."""
+    """Compare the accepted remarks with the remarks in Redis."""
     stored = Counter(kept)
     answered = [a.detail for a in answers if a.outcome == "good" and a.page == "sign"]
     return Remarks(

@@ -59,7 +59,7 @@ def attack(options: Namespace, made: Record, where: Ground) -> int:
             shutil.copyfile(table, options.markdown)
     out = console()
     out.print(summary(made))
-    out.print(f"Kept in {folder}", soft_wrap=True, markup=False)
+    out.print(f"Stored in {folder}", soft_wrap=True, markup=False)
     return status or int(bool(made.broken()))
 
 
@@ -93,7 +93,7 @@ def attack_all(options: Namespace, where: Ground, made: Record, folder: Path, be
 
 
 def seconds_of_a_cell(made: Record, attack_seconds: float) -> float:
-    """Return the mean duration of a measurement, or an estimate before the first one."""
+    """Return the mean duration of a measurement, or an estimate before the first measurement."""
     known = [cell.seconds for cell in made.cells if cell.before]
     return sum(known) / len(known) if known else FIRST_GUESS + attack_seconds
 

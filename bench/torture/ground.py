@@ -40,7 +40,7 @@ class Ground:
     far_end: Sequence[str] = ()
     """The words before a command that is to run in the namespace of the slow line's clients."""
     why_no_line: str = ""
-    """The reason if there is no slow line."""
+    """The reason why there is no slow line; empty if there is a line."""
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ WAIT_SECONDS = 5.0
 
 
 class NoLine(Exception):
-    """A slow line cannot be made here; the message says why."""
+    """A slow line cannot be made here; the message gives the reason."""
 
 
 def in_own_network() -> bool:
@@ -77,8 +77,7 @@ def in_own_network() -> bool:
 
 
 def why_no_network() -> str:
-    """Return the reason why this process cannot have a network namespace, or an empty string if it
-    can."""
+    """Return the reason why this process cannot create a network namespace; empty if it can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -89,8 +88,8 @@ def why_no_network() -> str:
 
 
 def enter_own_network(arguments: Sequence[str]) -> None:
-    """Execute Python with these arguments in a new network namespace. Return if this process is in
-    one already, or cannot make one. May raise OSError."""
+    """Execute Python with these arguments in a new network namespace. Return if this process
+    already has its own namespace, or cannot create one. May raise OSError."""
     if in_own_network():
         bring_up_loopback()
     elif not why_no_network():

@@ -20,7 +20,7 @@ from bench.torture.attacks import ATTACKS
 from bench.torture.ground import Ground
 
 REFERENCES = ("nginx", "h2o", "lighttpd", "go")
-"""The reference servers that are tested by default; all of them would take an hour."""
+"""The reference servers that are tested by default; a test of all would take an hour."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Attack each server in several ways, and measure what its visitors get.\nExit "
-        "status: 0 all promises were kept, 1 one was broken, 2 could not begin, 130 after Ctrl-C.",
+        "status: 0 all promises kept, 1 a promise broken, 2 could not begin, 130 after Ctrl-C.",
         epilog="attacks:\n"
         + "".join(f"  {name:<16} {one.what}\n" for name, one in ATTACKS.items()),
     )

@@ -2,15 +2,15 @@
 /*
  * NAME: a server of your own.  (Write its idea here, in one sentence.)
  *
- * It compiles and runs as it is: it sends every client the same response,
- * one client after another.  You make it a whole server in five stages.  Each
+ * It compiles and runs as it is: it sends every client the same response, one
+ * client after another.  You make it a complete server in five stages.  Each
  * stage has a command that checks it:
  *
  *     1  bytes in, bytes out   receive() and send_some()
  *            make grade SERVER=FOLDER ARGS='--only serves bad-input'
  *     2  Redis                 ask_redis(), for the guestbook
  *            make grade SERVER=FOLDER ARGS='--only serves redis'
- *     3  timeouts              a silent client must not block it for ever
+ *     3  timeouts              a silent client must not block it forever
  *            make grade SERVER=FOLDER ARGS='--only silent'
  *     4  many at once          your architecture, the loop in main()
  *            make grade SERVER=FOLDER \
@@ -81,8 +81,8 @@ struct blocking_conn {
  *
  * Stage 3: wait with poll(2) first.  If the time limit is over, call
  * connection_timed_out().  connection_timeout() returns the kind of limit,
- * timeout_milliseconds() its milliseconds, and options_time() shortens it for
- * tests (--time-scale).  This limit is for the whole request, not for each
+ * timeout_milliseconds() its length, and options_time() shortens this length
+ * for tests (--time-scale).  This limit is for the whole request, not for each
  * call.  So note when this limit began (clock_milliseconds()); otherwise a
  * client that sends a byte from time to time blocks the server forever.
  */
@@ -95,9 +95,9 @@ static void receive(struct blocking_conn *conn) {
  *
  *   - transmit() sends some of connection_pending(), with one system call, and
  *     returns how many bytes it sent.  The socket may not have room for all
- *     of them;
+ *     bytes;
  *   - connection_sent(&conn->connection, (uint64_t)count) reports the bytes
- *     sent.  If more are pending, the need is NEED_SEND again.
+ *     sent.  If more bytes are pending, the need is NEED_SEND again.
  *
  * If transmit fails, or sends nothing (0: the file is shorter now), call
  * connection_abandon().  EINTR and EAGAIN are no failures here, either.
@@ -116,7 +116,7 @@ static void send_some(struct blocking_conn *conn) {
  * connection (redis_pool_return) in every case.  Three things can fail: no
  * connection is available (NULL), the call fails, or the reply has the wrong
  * type (exchange_accepts).  Then pass NULL to connection_replied(); the client
- * gets 503, as it does now.  The reply to another command may come.  So
+ * gets 503, as it does now.  A reply may belong to another command.  So
  * `ask_once` in net/blocking.c closes a connection after a reply of the wrong
  * type, and `ask_redis` checks a connection before a remark is stored.
  */
@@ -164,21 +164,21 @@ static void serve(struct blocking_conn *conn) {
 }
 
 /*
- * Stage 4: while one client is served, all others wait.  What should serve
- * them: a child, a thread, a pool of either, or an event loop (net/evented.h,
- * which needs no receive() and send_some())?  Add the system calls that you
- * need to .calls.  Give each child or thread its own `struct client`, not the
- * address of the variable in main().  Handle the errors of fork and
- * pthread_create at a limit: clients then wait, and the server goes on.  Leave
- * no resources behind: wait for each child, join or detach each thread, close
- * the client's socket in the parent after fork().
+ * Stage 4: while one client is served, all others wait.  What should serve the
+ * other clients: a child or a thread each, a pool of children or threads, or an
+ * event loop (net/evented.h, which needs no receive() and send_some())?  Add
+ * the system calls that you need to .calls.  Give each child or thread its own
+ * `struct client`, not the address of the variable in main().  Handle the
+ * errors of fork and pthread_create at a limit: clients then wait, and the
+ * server continues.  Leave no resources behind: wait for each child, join or
+ * detach each thread, close the client's socket in the parent after fork().
  *
- * Stage 5: after the loop wait for the children or threads before you free what
- * they use.  Wake the children or threads that sleep, so that they test
- * server_is_stopping().  They must leave an idle client (connection_is_idle) at
- * once, unless its request is there already, and any other client when
- * server_is_out_of_time().  04 and 05 show how with threads, 02 and 03 with
- * children (net/children.h).
+ * Stage 5: after the loop wait for the children or threads before you free the
+ * data that they use.  Wake the children or threads that sleep, so that they
+ * test server_is_stopping().  Each must then leave an idle client
+ * (connection_is_idle) at once, unless the client's request is there already.
+ * When server_is_out_of_time(), each must leave any other client, too.  04 and
+ * 05 show this with threads, 02 and 03 with children (net/children.h).
  */
 int main(int argc, char **argv) {
     struct server server;

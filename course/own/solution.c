@@ -99,7 +99,7 @@ static void receive(struct blocking_conn *conn) {
         connection_abandon(connection);
 }
 
-/* Sends some of the pending bytes; the connection knows the rest. */
+/* Sends some of the pending bytes; the connection counts what is left. */
 static void send_some(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
 
@@ -110,7 +110,7 @@ static void send_some(struct blocking_conn *conn) {
     ssize_t count =
         transmit(conn->client->socket, connection_pending(connection));
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        return; /* not sent: the need stays, and this is called again */
+        return; /* not sent: serve() calls this function again */
     if (count <= 0)
         connection_abandon(connection);
     else
@@ -183,7 +183,7 @@ static void serve(struct blocking_conn *conn) {
 /* ---- Stage 4: many at once ---- */
 
 static struct queue {
-    pthread_mutex_t lock; /* guards the rest */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t filled, has_room;
     struct client clients[QUEUE_FOR];
     size_t first, count;

@@ -5,8 +5,7 @@
  *
  * The functions are pure, and parsing allocates nothing: a reply points into
  * the bytes that it was parsed from.  The search for the reply's end has a
- * state, so no byte is read twice, and the bytes of an oversized reply need not
- * be kept.
+ * state, so no byte is read twice.
  */
 #ifndef PROTO_RESP_H
 #define PROTO_RESP_H
@@ -52,9 +51,9 @@ struct resp_scan {
  * bytes: at once after a 0, but after a 1 only when the reply is no longer
  * needed.  Until then the caller may only append bytes to the input.
  *
- * A reply above REDIS_REPLY_LIMIT is skipped.  At its end an RESP_ERROR with a
- * text of resp_read() is returned in its place, so that only the request of
- * that reply fails.
+ * A reply above REDIS_REPLY_LIMIT is skipped.  At the end of the reply the
+ * function returns an RESP_ERROR with its own text instead, so that only the
+ * request of that reply fails.
  */
 int resp_read(struct resp_scan *scan, struct view input, size_t *used,
               struct resp_reply *reply);

@@ -17,18 +17,18 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
-"""The rules about colours: all others find the same in the dark."""
+"""The rules that depend on colours, which are checked again in the dark scheme."""
 SETTLED = """async () => {
     await new Promise(requestAnimationFrame);
     const ends = (one) => one.effect.getComputedTiming().endTime < Infinity;
     await Promise.allSettled(document.getAnimations().filter(ends).map((one) => one.finished));
 }"""
-"""Waits until the transitions to other colours have ended."""
+"""JavaScript that waits until the transitions to other colours have ended."""
 
 
 def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str]:
-    """Return each rule that the page breaks, light and dark: the rule, one place, and the number of
-    others. `part`: selectors, by "include" and "exclude", of what is checked."""
+    """Return a line for each rule that the page breaks in light or dark colours: the rule, a place,
+    and the number of others. `part` has the selectors to "include" and "exclude"."""
     found = []
     for scheme, rules in (("light", None), ("dark", COLOURS)):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
@@ -42,8 +42,8 @@ def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str
 
 @contextmanager
 def opened(browser: Browser, *allowed: str, **how: Any) -> Iterator[Page]:
-    """Yield a new page. Each address that it requests, each error and each message of its console
-    must begin with one of the `allowed` texts ("" allows all); data in the page is no request."""
+    """Yield a new page. Each requested address, error and console message must begin with one of
+    the `allowed` texts ("" allows all). Data in the page is not a request."""
     page, events = browser.new_page(**how), list[str]()
     page.on("pageerror", lambda error: events.append(str(error)))
     page.on("console", lambda said: events.append(said.text))

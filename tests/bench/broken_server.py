@@ -3,9 +3,9 @@
 
     python broken_server.py MODE PORT REDIS_URL
 
-MODE is its fault, see `Handler` and `Server`; "good" has none. It serves the pages that load
-generators and visitors request, each connection in a thread, and prints its address like the
-project's servers.
+MODE is the fault, see `Handler` and `Server`; the mode "good" has no fault. The server serves the
+pages that load generators and visitors request, with a thread for each connection. It prints its
+address like the project's servers.
 """
 
 import itertools
@@ -29,24 +29,22 @@ PAGE = b'<ul><li class="remark">' + b"x" * 500 + b"</ul>\n"
 EVERY = 100
 """An intermittent fault happens in every Nth response."""
 TWICE = 10
-"""A surplus response follows every Nth one. On a kept connection only those of the last requests
-can be distinguished from the next response."""
+"""A surplus response follows every Nth response. On a kept connection, only the surplus responses
+to the last requests can be distinguished from the next response."""
 LIFE = 250
-"""The number of responses before it dies."""
+"""The number of responses before the server ends in the mode "dies"."""
 CROWD = 60
-"""More simultaneous connections than the visitors have: an attack has begun."""
+"""More simultaneous connections than the visitors open mean that an attack has begun."""
 ANSWERS = itertools.count(1)
 """The number of the next answer, on any connection."""
 
 
 class Handler(socketserver.StreamRequestHandler):
-    """One connection."""
-
     server: "Server"
 
     def handle(self) -> None:
         self.server.enter()
-        # A client that got an extra answer sends the next request before the last one is read.
+        # After an extra answer a client sends its next request before it has read the last answer.
         while request := self.read():
             head = request.lower()
             keep = b"keep-alive" in head or (
@@ -64,7 +62,7 @@ class Handler(socketserver.StreamRequestHandler):
             self.server.at_once -= 1
 
     def read(self) -> bytes:
-        """Return a whole request; empty if the client leaves before its end."""
+        """Return a whole request; empty if the client closes before the end of the request."""
         head = b""
         while not head.endswith(b"\r\n\r\n"):
             if not (line := self.rfile.readline()):
@@ -78,7 +76,7 @@ class Handler(socketserver.StreamRequestHandler):
         mode, number = self.server.mode, next(ANSWERS)
         now_and_then = number % EVERY == 0
         status, page = self.server.page(request)
-        if mode == "grows":  # no fault: a counter gains a digit
+        if mode == "grows":  # not a fault: a counter gains a digit
             page += str(number).encode()
         length = len(page)
         if mode == "drops" and now_and_then:
@@ -114,14 +112,13 @@ class Server(socketserver.ThreadingTCPServer):
         self.kept = list[socket.socket]()
 
     def handle_error(self, *_: object) -> None:
-        """Report no client that has left."""
+        """Do not report clients that have closed their connections."""
 
     def shutdown_request(self, request: socket.socket) -> None:
         if request not in self.kept:
             super().shutdown_request(request)
 
     def enter(self) -> None:
-        """Count one more connection."""
         with self.lock:
             self.at_once += 1
             self.hurt = self.hurt or self.at_once > CROWD

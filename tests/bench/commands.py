@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run commands of the project, and copy parts of it, for the tests."""
+"""Run commands of the project and copy its files, for the tests."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ SECONDS = 600
 def run(
     *command: str | Path, status: int | None = 0, cwd: Path = ROOT, **more: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command, which must end with this status (None: any); return what it printed."""
+    """Run a command, check its exit status (None: any), and return the completed process."""
     words = [*map(str, command)]
     done = subprocess.run(
         words, cwd=cwd, capture_output=True, text=True, timeout=SECONDS, check=False, **more
@@ -25,13 +25,12 @@ def run(
 
 
 def bench(*words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command of the benchmark."""
     return run(sys.executable, "-m", "bench", *words, **more)
 
 
 def copied(folder: Path, *names: str) -> Path:
-    """Copy files and folders of the project, with their times, and return where they are. With the
-    objects (build/release) only what a test changes is compiled."""
+    """Copy files and folders of the project with their times into a folder, and return the folder.
+    With the objects (build/release), only the files that a test changes are compiled."""
     for name in names:
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,7 @@ TRIES = 10
 
 
 class NoRedis:
-    """Replaces the Redis of a run; the broken servers use none."""
+    """A replacement for the Redis of a run, because the broken servers do not use Redis."""
 
     private = True
     url = "redis://127.0.0.1:1/0"
@@ -54,15 +54,15 @@ def broken_server(mode: str) -> Iterator[str]:
     """Yield the URL of a running broken server."""
     child = Child([sys.executable, str(SCRIPT), mode, "0", NoRedis.url])
     try:
-        yield wait_for(lambda: url_in(child.stdout), "it prints no address")
+        yield wait_for(lambda: url_in(child.stdout), "the server printed no address")
     finally:
         child.end()
 
 
 @contextmanager
 def started(subject: Subject, cpus: Sequence[int] = (), **place: object) -> Iterator[RunningServer]:
-    """Yield a running server, by default without Redis. Its folder is the usual one: Apache's
-    workers must reach it."""
+    """Yield a running server, by default without Redis. Its folder is in the system's temporary
+    folder, where Apache's workers can reach it."""
     with TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
         known = {"redis_url": NoRedis.url, "folder": Path(folder)} | place
         server = RunningServer(subject, Place(**known), cpus, SignalWatch())  # type: ignore[arg-type]
@@ -82,9 +82,8 @@ def broken(mode: str, kind: Kind = "reference") -> Subject:
 
 
 def measured(fault: str, conditions: Conditions, timeout: float = 10.0) -> Run:
-    """Return a run that had its load. Next to a busy process the load generator may have one or two
-    requests under way instead of ten. Such a run is reported as a failure, but it says nothing
-    about the server."""
+    """Return a run that had its full load. On a busy machine the load generator may have one or two
+    requests under way instead of ten. Such a run fails, and is repeated."""
     for _ in range(TRIES):
         run = measured_of(broken(fault), conditions, timeout)
         if run.reason is None or run.reason.label != "too little load":

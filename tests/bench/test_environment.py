@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Variables that the user has exported change nothing, and no repository that they name is written.
+"""Exported variables do not change what `make` does, and no repository that they name is changed.
 
 `make all`, `make bench`, `make report` and `make test` run with hostile variables. Takes about a
 minute.
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*command: str, cwd: Path = ROOT, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with these variables; without HOME if that is empty. It must succeed."""
+    """Run a command with these variables, and require success. An empty HOME is removed."""
     environment = {**os.environ, **more}
     if environment.get("HOME") == "":
         del environment["HOME"]
@@ -54,7 +54,7 @@ def hostile_variables(folder: Path, *kinds: str) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", TOGETHER)
 def test_make_works_with_hostile_variables(kinds: tuple[str, ...], folder: Path) -> None:
-    """`make` builds in this folder only, and the results are those of this project."""
+    """With hostile variables, `make` builds only in this folder, and measures this project."""
     hostile = hostile_variables(folder, *kinds)
     balanced = ""
     if "programs" in kinds:
@@ -81,7 +81,7 @@ def snapshot(repository: Path) -> dict[str, bytes]:
 
 
 def git(repository: Path, *words: str) -> str:
-    """Run git in the repository; return what it prints."""
+    """Run git in a repository, and return its output."""
     author = ("-c", "user.name=A", "-c", "user.email=a@example.org")
     return run("git", *author, *words, cwd=repository).stdout
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/how-to/extend-the-benchmark.md works: a copy gets a condition, a figure, a workload and a
-reference server. A sweep of the copy has them all."""
+"""The additions of docs/how-to/extend-the-benchmark.md work in a copy: a condition, a figure, a
+workload and a reference server. A sweep of the copy uses all four."""
 
 import json
 import re
@@ -34,7 +34,7 @@ BLOCK = re.compile(
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Return a copy of the project with what the document adds to it."""
+    """Return a copy of the project with the additions of the document."""
     root = copied(tmp_path / "project", *COPIED)
     for block in BLOCK.finditer((ROOT / "docs" / "how-to" / "extend-the-benchmark.md").read_text()):
         if block["kind"] == "diff":

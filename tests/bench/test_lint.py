@@ -36,7 +36,7 @@ def run(
 
 
 def test_a_file_without_a_licence(folder: Path) -> None:
-    """Served files need no licence, because they are measured."""
+    """scripts/lint.sh names files without a licence, but not served files, which are measured."""
     for name in ("public/bare.css", "bench/bare.css", "bench/bare.of-no-kind", "docs/bare.md"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
@@ -47,7 +47,7 @@ def test_a_file_without_a_licence(folder: Path) -> None:
 
 
 def test_a_folder_of_another_user(folder: Path) -> None:
-    """A folder of another user is checked, also by root or in a container."""
+    """scripts/lint.sh checks a folder that belongs to another user."""
     (folder / "not-ours").touch()
     if run(folder, "git", "ls-files").returncode == 0:
         pytest.skip("this git accepts folders of any user")
@@ -72,7 +72,7 @@ const char *error = "nobody listens", *whoever = "upon";
 
 
 def test_words_of_the_list(tmp_path: Path) -> None:
-    """Comments and strings with a space are checked, code and single words are not. Takes 0.3 s."""
+    """scripts/prose.py checks comments and strings with a space, but no single words. 0.3 s."""
     (tmp_path / "prose.c").write_text(PROSE)
     (tmp_path / "prose.md").write_text("It says `nobody`.\n\n```\nupon\n```\n\nAnd so on.\n")
     (tmp_path / "prose.html").write_text("<p id='upon'>\n<code>nobody</code> Then nobody came.\n")

@@ -21,14 +21,14 @@ OURS = ("pyproject.toml", "scripts", "requirements", "bench", "lab")
 
 @pytest.fixture
 def checkouts(tmp_path: Path) -> tuple[Path, Path]:
-    """Return two checkouts with what setup.sh reads. The first has a .venv that needs no download:
-    pip and setuptools are links to ours."""
+    """Return two checkouts with the files that setup.sh reads. The first has a .venv that needs no
+    download, because pip and setuptools are links."""
     one, other = tmp_path / "one", tmp_path / "other"
     for folder in (one, other):
         folder.mkdir()
         for name in OURS:
             (folder / name).symlink_to(ROOT / name)
-        # Not a link: the script works in the folder above itself.
+        # No link, because a script works in the folder above its own.
         (folder / "scripts").unlink()
         shutil.copytree(ROOT / "scripts", folder / "scripts")
         for package in ("bench", "lab"):
@@ -46,7 +46,7 @@ def checkouts(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def installed_by(folder: Path) -> str:
-    """Return the path of bench for the command there, after setup.sh has run."""
+    """Run setup.sh in a checkout, and return the path of the bench that its command uses."""
     run("scripts/setup.sh", "read", cwd=folder)
     assert (folder / ".venv" / "bin" / "zerohttpd").exists()
     python = folder / ".venv" / "bin" / "python"
@@ -58,7 +58,7 @@ def installed_by(folder: Path) -> str:
 def test_a_venv_of_another_checkout_runs_this_one(
     checkouts: tuple[Path, Path], copied: bool
 ) -> None:
-    """A copied or linked .venv runs this checkout: `make bench` must not measure the other one."""
+    """After setup.sh, a copied or linked .venv runs this checkout, and not another checkout."""
     one, other = checkouts
     assert installed_by(one) == str(one / "bench" / "__init__.py")
     if copied:
@@ -70,8 +70,8 @@ def test_a_venv_of_another_checkout_runs_this_one(
 
 
 @pytest.mark.slow
-def test_where_it_is_installed_nothing_is_done(checkouts: tuple[Path, Path]) -> None:
-    """A second call changes nothing: setup.sh runs before each `make bench`."""
+def test_a_second_installation_changes_nothing(checkouts: tuple[Path, Path]) -> None:
+    """A second call of setup.sh, which runs before each `make bench`, changes nothing."""
     one, _ = checkouts
     installed_by(one)
     command = one / ".venv" / "bin" / "zerohttpd"
@@ -81,7 +81,7 @@ def test_where_it_is_installed_nothing_is_done(checkouts: tuple[Path, Path]) -> 
 
 
 def wheel(folder: Path) -> Path:
-    """Make a package that has one module, `tiny`."""
+    """Write a package with one module, `tiny`, and return its path."""
     path = folder / "tiny-1-py3-none-any.whl"
     info = "tiny-1.dist-info"
     with zipfile.ZipFile(path, "w") as made:
@@ -99,7 +99,7 @@ def wheel(folder: Path) -> Path:
 def test_pip_installs_into_venv_whatever_its_configuration_says(
     checkouts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
-    """pip installs into .venv although a pip.conf names another folder. Takes 3 s for each."""
+    """setup.sh installs into .venv although a pip.conf names another folder. 3 s each."""
     one, _ = checkouts
     package = wheel(tmp_path)
     digest = hashlib.sha256(package.read_bytes()).hexdigest()
@@ -118,7 +118,7 @@ def test_pip_installs_into_venv_whatever_its_configuration_says(
 
 
 def test_groups_can_be_installed_together() -> None:
-    """No two groups pin a package to different versions: pip installs them in one call."""
+    """No two groups pin a package to different versions: pip installs groups in one call."""
     pins: dict[str, set[str]] = {}
     for file in sorted((ROOT / "requirements").glob("*.txt")):
         found = re.findall(r"^([\w.-]+)==(\S+)( ; .*)?", file.read_text(), re.MULTILINE)

@@ -53,7 +53,7 @@ def _trees(*packages: str) -> dict[str, ast.Module]:
 
 
 def _imported(tree: ast.Module) -> set[str]:
-    """Return what a module imports; "from a import b" may mean the module a.b or a name."""
+    """Return the names that a module imports; "from a import b" gives a.b, a module or a name."""
     nodes = [*ast.walk(tree)]
     names = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
     return names | {
@@ -65,8 +65,8 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def test_no_folder_is_crowded() -> None:
-    """No folder has too many modules; a .c and its .h are one. No module imports too many others.
-    No two classes have the same name."""
+    """No folder has too many modules (a .c and its .h count once), no module imports too many
+    others, and no two classes have the same name."""
     for package in ("bench", "lab", "lib", "tests"):
         for folder in {file.parent for file in (ROOT / package).rglob("*.*")}:
             files = (file for file in folder.iterdir() if file.suffix in (".c", ".h", ".py"))
@@ -80,19 +80,10 @@ def test_no_folder_is_crowded() -> None:
 
 
 def test_docstrings_of_functions_say_what_they_do() -> None:
-    """A docstring that begins with one of these words is a fragment. 0.5 s."""
+    """No docstring of a function begins with one of these words, which begin fragments. 0.5 s."""
     words = {
-        "Whether",
-        "Its",
-        "What",
-        "Those",
-        "Which",
-        "Why",
-        "How",
-        "By",
-        "Of",
-        "In",
-        "Everything",
+        *("Whether", "Its", "What", "Those", "Which", "Why"),
+        *("How", "By", "Of", "In", "Everything"),
     }
     assert [
         f"{module}.{node.name}: {text}"
@@ -105,7 +96,7 @@ def test_docstrings_of_functions_say_what_they_do() -> None:
 
 
 def test_packages_that_are_imported_are_asked_for() -> None:
-    """Each imported package is required directly: another package may stop needing it."""
+    """The requirements list each imported package, even if another listed package needs it."""
     names = {
         name.partition(".")[0] for tree in _trees("bench").values() for name in _imported(tree)
     }
@@ -113,7 +104,7 @@ def test_packages_that_are_imported_are_asked_for() -> None:
         (ROOT / f"requirements/{name}.in").read_text() for name in ("bench", "site", "similar")
     )
     asked = {name.lower() for name in re.findall(r"^[\w-]+", lists, re.MULTILINE)}
-    # Before Python 3.11 packages_distributions() knows only those with a top_level.txt.
+    # Before Python 3.11 packages_distributions() knows only packages with a top_level.txt.
     packages = {
         file.parts[0].removesuffix(".py"): one.metadata["Name"].lower().replace("_", "-")
         for one in distributions()
@@ -125,7 +116,7 @@ def test_packages_that_are_imported_are_asked_for() -> None:
 
 
 def _includes() -> dict[str, set[str]]:
-    """Return what each module of lib/ includes of the others: "process/stop"."""
+    """Return the other modules that each module of lib/ includes, for example "process/stop"."""
     found: dict[str, set[str]] = {}
     for file in (ROOT / "lib").rglob("*.[ch]"):
         module = str(file.relative_to(ROOT / "lib").with_suffix(""))
@@ -153,8 +144,8 @@ def test_includes_run_down_and_in_no_circle() -> None:
     includes = _includes()
     for module, others in includes.items():
         layer = module.partition("/")[0]
-        uphill = [o for o in others if o.partition("/")[0] not in BELOW[layer] | {layer}]
-        assert uphill == [], f"{module} includes a layer that is not below it"
+        higher = [o for o in others if o.partition("/")[0] not in BELOW[layer] | {layer}]
+        assert higher == [], f"{module} includes a layer that is not below it"
     assert len(includes) > 30
     try:
         list(TopologicalSorter(includes).static_order())

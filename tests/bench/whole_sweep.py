@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run whole sweeps in a process of their own; a mark finds what they leave."""
+"""Run whole sweeps in their own processes. A mark in the environment finds left processes."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.e2e.timing import wait_until
 
 MARK = "ZEROHTTPD_TEST_MARK"
 SECONDS = 300
-"""Seconds that a test waits for anything; a loaded machine is slow."""
+"""The longest wait of a test, enough for a loaded machine."""
 GRACE_SECONDS = 20
 needs_a_sweep = pytest.mark.skipif(
     not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
@@ -31,7 +31,7 @@ AGENT = [sys.executable, "-m", "bench.stations.agent"]
 
 
 class Marked:
-    """A command in a process of its own, whose descendants have a mark."""
+    """A command in its own process, whose descendants have a mark in their environment."""
 
     def __init__(self, *words: str | Path) -> None:
         self.mark = uuid.uuid4().hex
@@ -45,8 +45,7 @@ class Marked:
         )
 
     def end(self, status: int = 0) -> str:
-        """Wait for its end with this status, after which no descendant of it runs; return all it
-        printed."""
+        """Wait for the end with this status, after which no descendant runs; return the output."""
         said = self.process.communicate(timeout=SECONDS)[0]
         assert self.process.returncode == status, said
         assert strays(self.mark) == []
@@ -59,7 +58,7 @@ class Sweep(Marked):
 
 
 def strays(mark: str, but: int = 0) -> list[str]:
-    """Return processes that have a mark, after a time of grace; `but`: an accepted one."""
+    """Return the commands that still have a mark after a grace time; `but`: an accepted PID."""
     deadline = time.monotonic() + GRACE_SECONDS
     while found := [command for pid, command in marked(mark) if pid != but]:
         if time.monotonic() > deadline:
@@ -69,8 +68,7 @@ def strays(mark: str, but: int = 0) -> list[str]:
 
 
 def marked(mark: str, also: str = "") -> Iterator[tuple[int, str]]:
-    """Return the processes with the mark, and with `also` in their environment: number and command
-    line."""
+    """Yield the PID and command line of each process whose environment has a mark and `also`."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_text(errors="replace").split("\0")
@@ -87,13 +85,13 @@ def results_in(folder: Path, name: str = "results.json") -> dict[str, Any] | Non
 
 
 def wait_for_a_run(folder: Path) -> None:
-    wait_for(lambda: (results_in(folder) or {}).get("runs"), "no run within the time")
+    wait_for(lambda: (results_in(folder) or {}).get("runs"), "the sweep stored no run")
 
 
 def hosts_file(
     folder: Path, servers: int = 1, nginx: bool = False, address: str = "127.0.0.1"
 ) -> Path:
-    """Write a file of hosts that are all this machine, with an agent each."""
+    """Write a file of hosts that are all this machine, each with an agent, and return its path."""
     names = ["zerohttpd", *(f"zerohttpd{n}" for n in range(2, servers + 1))]
     content: dict[str, Any] = {
         "load": {"name": "load", "address": address},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Requests, limits and crowds of clients."""
+"""Requests, limits and clients that several test files share."""
 
 import contextlib
 import functools
@@ -23,8 +23,8 @@ KEPT = request("GET", "/t/digits.txt")
 HALF = DIGITS[:-2]
 of, of_kind = pytest.mark.of_servers, pytest.mark.of_kind
 shared = functools.partial(pytest.param, marks=pytest.mark.shared_code)
-"""A parameter of a test that only servers with the mark shared_code get."""
-# Slightly less than the server's timeout for a request, for the next one, and for a reply of Redis.
+"""Makes a parameter that is tested only with the servers for the mark shared_code."""
+# Slightly less than the server's timeouts for a request, for an idle client, and for Redis' reply.
 REQUEST_TIME, IDLE_TIME, REDIS_TIME = 8, 4, 1.5
 
 
@@ -36,7 +36,7 @@ def limit(name: str) -> int:
 
 @contextlib.contextmanager
 def crowd(server: Server, count: int, data: bytes) -> Iterator[list[Client]]:
-    """Yield clients that have sent something, one after another."""
+    """Yield connected clients, each of which has sent `data`."""
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Client(server)) for _ in range(count)]
         for client in clients:
@@ -46,7 +46,7 @@ def crowd(server: Server, count: int, data: bytes) -> Iterator[list[Client]]:
 
 @contextlib.contextmanager
 def silent(server: Server, count: int, data: bytes = HALF) -> Iterator[list[Client]]:
-    """Yield clients that have sent something, usually half a request, which the server has read."""
+    """Yield clients whose data, usually half a request, the server has read."""
     with crowd(server, count, data) as clients:
         for client in clients:
             client.wait_until_read()
@@ -54,13 +54,13 @@ def silent(server: Server, count: int, data: bytes = HALF) -> Iterator[list[Clie
 
 
 def answer(clients: list[Client]) -> None:
-    """Send the rest of the half requests, and return the responses."""
+    """Send the rest of the half requests, and assert that each response has status 200."""
     for client in clients:
         assert client.exchange(b"\r\n").status == 200
 
 
 def statuses(server: Server, target: str, count: int, at_once: int) -> Counter[int]:
-    """Return how often each status is the response to so many requests, of which some are sent at
-    once, each on a connection of its own."""
+    """Send `count` requests, `at_once` of them at the same time, each on a new connection. Return
+    how often each status was the response."""
     with ThreadPoolExecutor(at_once) as pool:
         return Counter(pool.map(lambda _: fetch(server, target).status, range(count)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A client that sends exactly the bytes it is given and reads exactly what the server sends."""
+"""A client that sends bytes unchanged, and returns exactly the bytes that the server sends."""
 
 import contextlib
 import re
@@ -55,7 +55,7 @@ class Response:
         return pairs
 
     def field(self, name: str) -> str | None:
-        """Return the one field of that name, None if it is absent."""
+        """Return the value of a field that occurs at most once; None if it is absent."""
         values = [value for key, value in self.fields if key.lower() == name.lower()]
         assert len(values) <= 1, f"{name} came {len(values)} times: {values}"
         return values[0] if values else None
@@ -71,14 +71,14 @@ class Response:
 
 
 class Client(client.Client):
-    """One connection. Each read has a deadline; use it as a context manager."""
+    """One connection, as a context manager. Each read has a deadline."""
 
     def __init__(self, server: Server, receive_buffer: int | None = None) -> None:
         super().__init__((server.host, server.port), TIMEOUT, receive_buffer or 0)
         self._port = server.port
 
     def send_if_open(self, data: bytes) -> bool:
-        """Send all of it; return False if the server has closed."""
+        """Send all data; return False if the server has closed."""
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
@@ -90,7 +90,7 @@ class Client(client.Client):
         self.socket.shutdown(socket.SHUT_WR)
 
     def _more(self, until: float) -> None:
-        """Receive something. Raise EndOfStreamError or TimeoutError."""
+        """Receive at least one byte. Raise EndOfStreamError or TimeoutError."""
         try:
             super()._more(until)
         except NoAnswer as end:
@@ -127,7 +127,7 @@ class Client(client.Client):
         return self.read(method, seconds)
 
     def read_to_end(self, seconds: float = TIMEOUT) -> bytes:
-        """Return everything until the server closes. Raise TimeoutError if it does not."""
+        """Return all bytes until the server closes. Raise TimeoutError."""
         end = deadline_in(seconds)
         with contextlib.suppress(EndOfStreamError):
             while True:
@@ -147,13 +147,13 @@ class Client(client.Client):
             return False
 
     def sip(self, size: int) -> None:
-        """Receive up to `size` bytes; they count as received."""
+        """Receive up to `size` bytes without waiting; later reads return these bytes."""
         self.socket.setblocking(False)
         with contextlib.suppress(BlockingIOError, ConnectionResetError):
             self._received += self.socket.recv(size)
 
     def send_read(self, data: bytes) -> None:
-        """Send all of it, and wait until the server has read it."""
+        """Send all data, and wait until the server has read it."""
         self.send(data)
         self.wait_until_read()
 
@@ -161,7 +161,7 @@ class Client(client.Client):
         wait_until(lambda: is_read(self._port, self.socket), "the server reads")
 
     def wait_until_given_up(self) -> None:
-        """Wait until the server has closed the connection, without reading until its end."""
+        """Wait until the server has closed the connection, without reading the response."""
         wait_until(lambda: is_given_up(self._port, self.socket), "the server closes")
 
 
@@ -177,18 +177,18 @@ def request(method: str, target: str, fields: Fields = (), body: bytes | None = 
 
 
 def fetch(server: Server, target: str, *fields: tuple[str, str], method: str = "GET") -> Response:
-    """Return the response to one request on a connection of its own."""
+    """Send a request on a new connection; return the response."""
     return send(server, request(method, target, fields), method)
 
 
 def send(server: Server, data: bytes, method: str = "GET", seconds: float = TIMEOUT) -> Response:
-    """Return the first response to some bytes on a connection of their own."""
+    """Send bytes on a new connection; return the first response."""
     with Client(server) as client:
         return client.exchange(data, method, seconds)
 
 
 def send_to_end(server: Server, data: bytes, seconds: float = TIMEOUT) -> list[Response]:
-    """Send bytes and return all responses until the server closes."""
+    """Send bytes on a new connection; return all responses until the server closes."""
     with Client(server) as client:
         client.send_if_open(data)
         return split_responses(client.read_to_end(seconds))

@@ -29,7 +29,7 @@ from .timing import PACE, wait_until
 
 WORKERS = ("--workers", "16")
 PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
-"""The ports for outgoing connections; a network namespace has a setting of its own."""
+"""The range of ports for outgoing connections, which each network namespace has for itself."""
 
 
 def chosen_servers(config: pytest.Config) -> list[str]:
@@ -42,14 +42,14 @@ REPRESENTATIVES = {
     "shared_code": ("prethreading", "epoll"),
     "redis_code": ("forking", "preforking", "prethreading", "epoll"),
 }
-"""The servers for tests with a mark: one with blocking I/O and one with an event loop, which both
-keep connections alive; one for each way to Redis (lent, one for a worker, pool, pipeline)."""
+"""The servers for tests with a mark. shared_code: one with blocking I/O and one with an event loop.
+redis_code: one for each kind of Redis connection (lent, one for a worker, pool, pipeline)."""
 SEVEN = 7
 
 
 def representatives(config: pytest.Config, mark: str) -> list[str]:
-    """Return the servers for tests with a mark: those of the command line, otherwise those that
-    represent the seven servers, and each other server."""
+    """Return the servers for tests with a mark: the servers of the command line; otherwise the
+    representatives of the seven servers, and all other servers."""
     names = chosen_servers(config)
     if config.getoption("--server") or config.getoption("--every-server"):
         return names
@@ -70,8 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if any(is_sanitized(path) for path in binaries):
         PACE.sanitized = True
         PACE.slowness = 6
-    adopt_orphans()  # to detect a server that leaves one
-    # nohup(1) ignores SIGHUP, and the servers would inherit that; they do not inherit a handler.
+    adopt_orphans()  # to detect servers that leave processes behind
+    # The servers would inherit SIG_IGN for SIGHUP from nohup(1), but they do not inherit a handler.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
 
@@ -105,9 +105,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out code that several servers share in most of them, and for other executables what
-    uses none of them. Skip what a sanitizer prevents, and in servers of `make plain` the promises
-    of ops/."""
+    """Test shared code only with the representatives. For executables in another folder, leave out
+    tests that use no server. Skip tests that a sanitizer prevents, and with servers of `make plain`
+    the promises of ops/."""
     left_out = set()
     if Path(config.getoption("--bin-dir")).resolve() != REPOSITORY:
         left_out = {item for item in items if not {"arch", "everyone"} & set(item.fixturenames)}
@@ -142,7 +142,7 @@ def redis() -> Iterator[PrivateRedis]:
 
 @pytest.fixture(scope="session")
 def database_numbers() -> Iterator[int]:
-    """Return numbers of databases that are not used yet. Some tests use numbers above 4000."""
+    """Return an iterator over unused database numbers. Some tests use numbers above 4000."""
     return iter(range(1, 4000))
 
 
@@ -173,7 +173,7 @@ def own() -> Iterator[PrivateRedis]:
 
 @pytest.fixture
 def own_network(redis: PrivateRedis) -> Iterator[None]:
-    """Run the test, and all that it starts, in a network namespace of its own."""
+    """Run the test and its programs in a network namespace of their own."""
     with contextlib.ExitStack() as stack:
         before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         stack.callback(os.close, before)
@@ -189,7 +189,7 @@ def own_network(redis: PrivateRedis) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def lone_store() -> Iterator[RedisClient]:
-    """Yield a client of a Redis that only the server uses."""
+    """Yield the test's client of a Redis that no other server uses."""
     with PrivateRedis() as own:
         client = own.client(1)
         yield client
@@ -230,8 +230,8 @@ def start(
     database_numbers: Iterator[int],
 ) -> Iterator[Start]:
     """Return a function that starts a server: start(*options, redis=, root=, prefix=, stdout=).
-    With `at_rest` it waits until the server has all its workers. After the test each such server is
-    stopped and checked, unless the test stopped it."""
+    With `at_rest` the function waits until the server has all its workers. After the test, servers
+    that still run are stopped and checked."""
     started: list[Server] = []
 
     def start_one(
@@ -250,7 +250,7 @@ def start(
         server.start()
         if at_rest:
             workers = int(options[options.index("--workers") + 1])
-            wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
+            wait_until(lambda: server.is_at_rest(workers), "the server has all workers")
         return server
 
     yield start_one

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Servers whose system calls fail when a test wants it: see tests/faults/faults.c."""
+"""Servers in which a test can make system calls fail: see tests/faults/faults.c."""
 
 import errno
 import mmap
@@ -23,8 +23,8 @@ SHORT = 0
 
 
 def faults(part: str) -> list[Any]:
-    """Return the calls of a part of faults.toml, each with its errors, as parameters of a test.
-    Those of the part shared_... are of shared code."""
+    """Return the calls in a part of faults.toml, each with its errors, as parameters of a test.
+    Calls in the part shared_... get the mark shared_code."""
     tables = toml_of(Path(__file__).parent / "limits" / "faults.toml")
     found = []
     for table, marks in ((part, ()), (f"shared_{part}", pytest.mark.shared_code)):
@@ -41,14 +41,15 @@ class Plan:
     _counts = struct.Struct("=qqqq")
 
     def __init__(self) -> None:
-        self._file = tempfile.NamedTemporaryFile(prefix="zs-plan-")  # noqa: SIM115 - while it lives
+        self._file = tempfile.NamedTemporaryFile(prefix="zs-plan-")  # noqa: SIM115 - kept open
         self._file.truncate(4096)
         self.path = self._file.name
         self._memory = mmap.mmap(self._file.fileno(), 4096)
 
     def arm(self, call: str, nth: int, error: int) -> None:
-        """Make the nth call of that name from now on fail with an errno, or be SHORT. With a
-        negated signal number the call succeeds, and its caller gets that signal."""
+        """Let the `nth` next call of the function `call` fail with the errno `error`. If `error` is
+        SHORT, the call transfers one byte. If `error` is a negative signal number, the call
+        succeeds, and its caller gets the signal."""
         self._memory[:32] = bytes(32)
         self._counts.pack_into(self._memory, self._order.size, 0, 0, self.crashes, self.blocks)
         self._order.pack_into(self._memory, 0, call.encode(), nth, error)
@@ -60,7 +61,7 @@ class Plan:
         return failed
 
     def count(self, call: str) -> None:
-        """Count the calls of that name from now on."""
+        """Count the calls of this name; `seen` is their number."""
         self.arm(call, 0, 0)
 
     @property
@@ -92,13 +93,13 @@ class FaultyServer(Server):
         self.prefix = ("env", f"LD_PRELOAD={LIBRARY}", f"FAULTS={self.plan.path}")
 
     def open_sockets(self) -> int:
-        """Return how many different sockets its processes have, without the listening ones."""
+        """Return the number of the server's sockets, without listening sockets."""
         names = {name for pid in self.pids() for name in processes.descriptors(pid)}
         listening = {f"socket:[{one.inode}]" for one in tcp_sockets(self.port, states=LISTEN)}
         return sum(name.startswith("socket:") for name in names - listening)
 
     def files_opened_twice(self) -> list[str]:
-        """Return the files of the site that one of its processes has open twice."""
+        """Return the files of the site that a process of the server has open twice."""
         found = []
         for pid in self.pids():
             names = [n for n in processes.descriptors(pid) if n.startswith(str(self.root))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Start one of the servers, stop it, and check what it leaves behind."""
+"""Start a server, stop it, and check that it leaves no process behind."""
 
 import contextlib
 import os
@@ -34,24 +34,23 @@ SANITIZER_REPORTS = (
 
 
 class Architecture(ServerFacts):
-    """What the tests must know of a server: its name and its NN_name/tests.toml. Without that file
-    the server counts as one process that no client stalls."""
+    """The properties of a server that the tests need: its name and its NN_name/tests.toml. Without
+    this file the server counts as one process that no client stalls."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
     keeps_alive: bool = True
-    """Whether it serves more than one request per connection."""
+    """Whether the server serves more than one request per connection."""
     stalled_by: Literal["none", "one", "workers"] = "none"
     """How many waiting clients stall the others: one, or as many as there are workers."""
     workers: Literal["", "processes", "threads"] = ""
-    """What --workers counts, from the start; empty if it has no effect."""
+    """What --workers counts; empty if the option has no effect."""
     lends_redis: bool = False
-    """Whether a worker lives for one connection and borrows its connection to Redis."""
+    """Whether a worker serves only one connection, and borrows a connection to Redis."""
     shares_redis: bool = False
-    """Whether threads share connections to Redis: as many as are used at once."""
+    """Whether threads share connections to Redis: as many as they use at the same time."""
     listener_each: bool = False
-    """Whether each worker has a listener of its own, of which the first process has a
-    descriptor."""
+    """Whether each worker has its own listener; the first process has a descriptor of each."""
     completes: bool = False
     """Whether the kernel accepts, receives and sends by itself (io_uring): a test that counts or
     replaces these calls sees none."""
@@ -73,21 +72,21 @@ class Architecture(ServerFacts):
 
     @property
     def is_pool_of_loops(self) -> bool:
-        """Return whether each of its workers serves many clients at once."""
+        """Return whether each worker serves many clients at once."""
         return self.has_workers and not self.worker_per_client
 
     def listeners(self, workers: int) -> int:
-        """Return how many listening sockets, each with a backlog, it has with so many workers."""
+        """Return the number of listening sockets of the server with so many workers."""
         return workers if self.listener_each else 1
 
     def workers_within(self, connections: int, most: int) -> str:
-        """Return how many --workers it needs if Redis allows so few connections. Each event loop
-        keeps its connection, so it needs one; all other workers share them."""
+        """Return the highest --workers, up to `most`, for which so many connections to Redis
+        suffice. Each event loop keeps a connection; all other workers share connections."""
         return str(min(connections, most) if self.is_pool_of_loops else most)
 
 
 def architecture(name: str) -> Architecture:
-    """Return what a server's folder says about it."""
+    """Return the properties of a server, from its folder."""
     (folder,) = REPOSITORY.glob(f"[0-9][0-9]_{name}")
     return declaration(Architecture, folder / "tests.toml", name=name)
 
@@ -113,7 +112,7 @@ class Server:
     prefix: tuple[str, ...] = ()
     """The prefix of the command, which sets a limit or a network namespace."""
     output: int | None = None
-    """The descriptor that it gets as its standard output; None: a file, for `stdout`."""
+    """The descriptor for the server's standard output; None: a file, for `stdout`."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -141,12 +140,12 @@ class Server:
 
     @property
     def stdout(self) -> str:
-        """Return all it has printed to standard output so far."""
+        """Return all that the server has printed to standard output."""
         return self._output("stdout")
 
     @property
     def stderr(self) -> str:
-        """Return all it has printed to standard error so far."""
+        """Return all that the server has printed to standard error."""
         return self._output("stderr")
 
     def _output(self, name: str) -> str:
@@ -158,8 +157,8 @@ class Server:
         return [*self.prefix, str(self.binary), *fixed, *self.options]
 
     def start(self) -> Self:
-        """Start it and wait for its banner; raise AssertionError if it does not start. Call it from
-        the main thread: the server is killed when the calling thread ends."""
+        """Start the server and wait for its banner. Raise AssertionError. Call this method from the
+        main thread: the server is killed when the calling thread ends."""
         self._folder = tempfile.TemporaryDirectory(prefix="zs-e2e-")
         with (
             Path(self._folder.name, "stdout").open("wb") as out,
@@ -192,14 +191,14 @@ class Server:
         return False
 
     def send_signal(self, number: int) -> None:
-        """Send a signal to its first process only."""
+        """Send a signal to the server's first process only."""
         os.kill(self.pid, number)
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Stop all its processes (SIGSTOP) within the block, while time goes on. A process that
-        already runs again gets no SIGCONT: that would undo the SIGSTOP with which the leak
-        sanitizer stops a program at its end, and the sanitizer would wait forever."""
+        """Stop all processes of the server (SIGSTOP) for the `with` block. A process that already
+        runs again gets no SIGCONT: SIGCONT would undo the SIGSTOP of the leak sanitizer at the end
+        of a program, and the sanitizer would wait forever."""
         try:
             wait_until(self._is_stopped, f"{self.name} is stopped")
             yield
@@ -210,8 +209,8 @@ class Server:
                         os.kill(pid, signal.SIGCONT)
 
     def _is_stopped(self) -> bool:
-        """Send SIGSTOP to each process that runs; return whether none did. Its children may still
-        be forked when the server prints its banner."""
+        """Send SIGSTOP to each running process; return whether all were stopped already. The server
+        may still fork children after its banner."""
         running = [pid for pid in self.pids() if processes.state(pid) != "T"]
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
@@ -219,7 +218,7 @@ class Server:
         return not running
 
     def wait(self) -> int:
-        """Return the exit status; raise AssertionError if it does not exit."""
+        """Wait for the end of the server and return its exit status. Raise AssertionError."""
         assert self._process is not None
         try:
             return self._process.wait(TIMEOUT * PACE.slowness)
@@ -227,13 +226,12 @@ class Server:
             raise AssertionError(f"{self.name} does not exit") from None
 
     def running(self) -> bool:
-        """Return whether its first process still runs."""
+        """Return whether the server's first process still runs."""
         return self._process is not None and self._process.poll() is None
 
     def begin_to_stop(self, number: int = signal.SIGTERM, busy: int | None = None) -> None:
-        """Send it a signal that ends it, and wait until it no longer listens. A parent signals its
-        children afterwards. If the number of clients in service is given, wait until all other
-        children have ended."""
+        """Send the server a stop signal, and wait until it no longer listens. A parent signals its
+        children after that. `busy`: wait also until only this number of children is left."""
         self.send_signal(number)
         wait_until(lambda: not sockets.listens(self.port), f"{self.name} stops listening")
         if busy is not None:
@@ -243,13 +241,13 @@ class Server:
             )
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Stop it with a signal; return its exit status. Requests in flight have 5 s."""
+        """Stop the server with a signal; return its exit status. Requests in flight have 5 s."""
         if self.running():
             self.send_signal(number)
         return self.wait()
 
     def finish(self) -> None:
-        """Stop it and assert that it exits with status 0, leaves nothing and reports nothing."""
+        """Stop the server. Assert status 0, that no process is left, and no sanitizer report."""
         try:
             was_running = self.running()
             status = self.stop()
@@ -268,7 +266,7 @@ class Server:
         assert not found, f"{self.name}: {text}"
 
     def kill(self) -> None:
-        """Kill all that is left of it. After it was reaped, its PID may be another's."""
+        """Kill all processes of the server, unless it was reaped and its PID is reused."""
         if self._process is None or (not self.running() and Path(f"/proc/{self.pid}").exists()):
             return
         processes.kill_session(self.pid)
@@ -276,18 +274,18 @@ class Server:
             self._process.wait(30)
 
     def statistics(self) -> dict[str, str]:
-        """Return the figures of its statistics as text, by name."""
+        """Return the figures of the server's statistics as text, by name."""
         text = self.stderr if "--log" in self.options else self.stdout
         start = re.search(r"^requests ", text, re.MULTILINE)
         assert start is not None, f"{self.name} printed no statistics: {text}"
         return dict(re.findall(r"^(\S+(?: \S+)*?) {2,}(\S.*)$", text[start.start() :], re.M))
 
     def pids(self) -> list[int]:
-        """Return its processes that still run."""
+        """Return the PIDs of the server's running processes."""
         return processes.living(self.pid)
 
     def is_at_rest(self, workers: int) -> bool:
-        """Return whether it has the processes and threads of an idle server, and no zombies."""
+        """Return whether only the processes and threads of an idle server exist, no zombies."""
         found = processes.session_processes(self.pid)
         threads = sum(map(processes.own_threads, found))
         alone, threaded, forked = (1, 1), (1, 1 + workers), (1 + workers, 1 + workers)
@@ -295,7 +293,7 @@ class Server:
         return (len(found), threads) == rest
 
     def children(self) -> list[int]:
-        """Return its processes without the first."""
+        """Return the PIDs of the server's processes without the first."""
         return [pid for pid in self.pids() if pid != self.pid]
 
     def __enter__(self) -> Self:
@@ -309,8 +307,8 @@ class Server:
 
 
 def environment() -> dict[str, str]:
-    """Return the servers' environment, with a resolver that has short timeouts. Without a name
-    server a look-up of an unknown name may take minutes."""
+    """Return the servers' environment, with short timeouts of the resolver. Without a name server
+    the look-up of an unknown name may take minutes."""
     return {**os.environ, "RES_OPTIONS": "timeout:1 attempts:1"}
 
 

@@ -11,7 +11,7 @@ _VOID = frozenset(
 
 
 class _Nesting(HTMLParser):
-    """Checks the nesting of tags; stores the first tag that does not fit."""
+    """Checks the nesting of tags; stores the first wrong tag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ def part(page: str, name: str) -> str:
 
 
 def typed(page: str) -> tuple[str, str]:
-    """Return what the form of a guestbook page contains: name and remarks."""
+    """Return the name and the remarks in the form of a guestbook page."""
     name = re.search(r'<input name="guest-name" value="([^"<>]*)">', page)
     text = re.search(r'<textarea name="guest-remarks">([^<>]*)</textarea>', page)
     assert name is not None, f"no name in the form of {page}"

@@ -23,13 +23,13 @@ from .timing import TIMEOUT, wait_until
 
 
 def encode(*words: str | bytes | int) -> bytes:
-    """Return a command as Redis expects it."""
+    """Return the bytes of a command for Redis (RESP)."""
     raw = [w if isinstance(w, bytes) else str(w).encode() for w in words]
     return b"*%d\r\n" % len(raw) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in raw)
 
 
 class RedisClient(redis.Redis):
-    """A client of one database with one connection, which it opens again if it was closed."""
+    """A client of one database, with one connection that it reopens if necessary."""
 
     do = redis.Redis.execute_command
 
@@ -37,7 +37,8 @@ class RedisClient(redis.Redis):
         self.port = port
         self.database = database
         self.url = f"redis://127.0.0.1:{port}/{database}"
-        # One more try at once: by default redis-py pauses for seconds between three tries.
+        # Try once more, without a pause. By default redis-py pauses for seconds between three
+        # tries.
         tries = Retry(NoBackoff(), 1)
         super().__init__(
             port=port,
@@ -49,7 +50,7 @@ class RedisClient(redis.Redis):
         )
 
     def number(self, key: str) -> int:
-        """Return the number that a key holds, 0 if it does not exist."""
+        """Return the number at a key; 0 if the key does not exist."""
         return int(self.get(key) or 0)
 
     def remarks(self) -> list[bytes]:
@@ -57,15 +58,16 @@ class RedisClient(redis.Redis):
         return self.lrange("guestbook_remarks", 0, -1)
 
     def connections(self) -> int:
-        """Return how many connections this Redis has accepted so far."""
+        """Return the number of connections that this Redis has accepted."""
         return self.info("stats")["total_connections_received"]
 
     def connected(self) -> int:
-        """Return how many connections this Redis has now, without our own."""
+        """Return the number of open connections of this Redis, without this client's."""
         return len(self.client_list()) - 1
 
     def commands(self) -> dict[str, int]:
-        """Return how often each command ran since the last CONFIG RESETSTAT, without our own."""
+        """Return how often each command ran since CONFIG RESETSTAT, without this client's
+        commands."""
         counts = {}
         for key, value in self.info("commandstats").items():
             name = key.removeprefix("cmdstat_")
@@ -76,7 +78,7 @@ class RedisClient(redis.Redis):
 
 
 class PrivateRedis:
-    """A redis-server for tests: a free port, a Unix socket, no file, stopped with the tests."""
+    """A redis-server for tests, with a free port and a Unix socket. It stores no file."""
 
     def __init__(self, *options: str) -> None:
         self.options = options
@@ -88,11 +90,11 @@ class PrivateRedis:
         return f"redis://127.0.0.1:{self.port}/{database}"
 
     def client(self, database: int = 0) -> RedisClient:
-        """Return a client of one of its databases (0 to 4095)."""
+        """Return a client of a database (0 to 4095) of this Redis."""
         return RedisClient(self.port, database)
 
     def start(self) -> Self:
-        """Start it, also again after kill(). Raise AssertionError."""
+        """Start Redis, also again after kill(). Raise AssertionError."""
         fixed = f"--port {self.port} --bind 127.0.0.1 --databases 4096 --tcp-backlog 511".split()
         place = ["--dir", self._folder.name, "--unixsocket", self.socket_path]
         quiet = ["--save", "", "--loglevel", "warning", "--daemonize", "no"]
@@ -113,12 +115,12 @@ class PrivateRedis:
             client.close()
 
     def kill(self) -> None:
-        """Kill it at once (SIGKILL); what was not written to disk is lost."""
+        """Kill Redis (SIGKILL); data that is not in a file is lost."""
         self._child.send(signal.SIGKILL)
         self._child.end()
 
     def pause(self) -> None:
-        """Stop it with SIGSTOP: the kernel accepts connections, but nothing is answered."""
+        """Stop Redis with SIGSTOP: the kernel accepts connections, but Redis does not reply."""
         self._child.send(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -126,7 +128,7 @@ class PrivateRedis:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause it within the block."""
+        """Stop Redis with SIGSTOP for the `with` block."""
         self.pause()
         try:
             yield
@@ -142,14 +144,14 @@ class PrivateRedis:
 
 
 class Conversation:
-    """One connection to the false Redis, as its script sees it."""
+    """A connection to the false Redis, for its script."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self.pending = b""
 
     def receive(self) -> bool:
-        """Wait for more from the client; return False if it has left."""
+        """Wait for more data from the client; return False if the client has left."""
         try:
             data = self._connection.recv(65536)
         except OSError:
@@ -158,11 +160,12 @@ class Conversation:
         return bool(data)
 
     def has_more(self, seconds: float | None = 0) -> bool:
-        """Return whether the client has sent more, or has left; None waits for it."""
+        """Return whether the client has sent more data or has left. Wait `seconds`; None: for
+        ever."""
         return bool(self.pending or select.select([self._connection], [], [], seconds)[0])
 
     def next_command(self) -> list[bytes] | None:
-        """Return the next whole command, None if the client has left."""
+        """Wait for a whole command and return its words; None if the client has left."""
         while True:
             words = self._cut_command()
             if words is not None:
@@ -182,7 +185,7 @@ class Conversation:
         return words
 
     def send(self, data: bytes) -> bool:
-        """Send to the client; return False if it has left."""
+        """Send data to the client; return False if the client has left."""
         try:
             self._connection.sendall(data)
         except OSError:
@@ -231,7 +234,7 @@ class FalseRedis:
 
 
 def replying(reply: Callable[[list[bytes]], bytes], pause: float = 0) -> Script:
-    """Return a script that answers each command (b"" sends nothing), after some seconds."""
+    """Return a script that answers each command with `reply`, after `pause` seconds."""
 
     def script(conversation: Conversation) -> None:
         while (words := conversation.next_command()) is not None:
@@ -247,6 +250,6 @@ def answering(replies: dict[str, bytes]) -> Script:
 
 
 def link(words: list[bytes]) -> bytes:
-    """Return the reply to a GET of a short link: its target is its name."""
+    """Return the reply to a GET of a short link, whose target is /NAME."""
     name = words[-1].removeprefix(b"link:")
     return b"$%d\r\n/%s\r\n" % (len(name) + 1, name)

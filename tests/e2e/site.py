@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Build the folder that the tested servers serve: a copy of the project's, with further files."""
+"""Build the site that the tested servers serve: a copy of the project's site, with more files."""
 
 import hashlib
 import os
@@ -19,19 +19,19 @@ INSIDE = b"inside\n"
 BIG_SIZE = 110 * MB
 HUGE_SIZE = 5 * 1024 * MB
 HUGE_MARK = b"at the far end"
-# A time in the past, so that validators are strong. It is even: some file systems round to 2 s.
+# A time in the past, so that validators are strong; even, because some file systems round to 2 s.
 MODIFIED = 1_700_000_000
 DATA = toml_of(Path(__file__).with_name("site.toml"))
 
 
 def eighty_kilobytes() -> bytes:
-    """Return 80,000 bytes that do not repeat, the same each time."""
+    """Return 80,000 bytes without repetition; the result is always the same."""
     blocks = (hashlib.sha256(str(i).encode()).digest() for i in range(2500))
     return b"".join(blocks)
 
 
 def big_pattern(offset: int, size: int) -> bytes:
-    """Return what the big file holds at an offset: its megabyte's number, then zeros."""
+    """Return the content of the big file at an offset. Each megabyte has its number, then zeros."""
     data = bytearray(size)
     first = offset // MB
     for number in range(first, (offset + size) // MB + 1):
@@ -43,7 +43,7 @@ def big_pattern(offset: int, size: int) -> bytes:
 
 
 def build_project_site(root: Path, repository: Path) -> Path:
-    """Copy the project's own site to `root`; return it."""
+    """Copy the project's own site to `root`; return `root`."""
     for name in ("public", "templates"):
         shutil.copytree(repository / name, root / name, symlinks=True)
     shutil.copy(repository / "redirects", root)
@@ -51,7 +51,7 @@ def build_project_site(root: Path, repository: Path) -> Path:
 
 
 def build_site(root: Path, repository: Path) -> Path:
-    """Fill `root` with the project's site, a simpler template and further files; return it."""
+    """Fill `root` with the project's site, a simpler template and more files; return `root`."""
     build_project_site(root, repository)
     with (root / "redirects").open("a", encoding="utf-8") as redirects:
         redirects.write(DATA["redirects"])
@@ -64,7 +64,7 @@ def build_site(root: Path, repository: Path) -> Path:
 
 
 def wait_until_settled(site: Path) -> None:
-    """Wait until a changed file may be kept in memory: FILE_SETTLE_TIME in ops/limits.h."""
+    """Wait until the servers may cache changed files: FILE_SETTLE_TIME in ops/limits.h."""
     files = [*site.glob("public/t/digits.txt"), *site.glob("templates/*/*")]
     changed = max(file.stat().st_ctime for file in files)
     settled = changed + limit("FILE_SETTLE_TIME") + 1  # the servers count whole seconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Helpers of the tests of small machines: limits, and how a server behaves under them."""
+"""Helpers for tests with low limits: set limits, and check how a server behaves under them."""
 
 import contextlib
 import time
@@ -19,7 +19,7 @@ TARGETS = ("/t/digits.txt", "/guestbook", "/sorted", "/t/80k.bin", "/redirect")
 
 
 def limited(**limits: int) -> tuple[str, ...]:
-    """Return the prefix of a command that runs under limits, hard and soft: limited(nofile=20)."""
+    """Return the prefix of a command with hard and soft limits: limited(nofile=20)."""
     return ("prlimit", *(f"--{name}={limit}:{limit}" for name, limit in limits.items()), "--")
 
 
@@ -29,11 +29,11 @@ def redirected(how: str) -> tuple[str, ...]:
 
 
 def started_or_said(start: Start, *options: str, prefix: tuple[str, ...]) -> Server | None:
-    """Return the running server, None if it ended with one line that says what is missing."""
+    """Return the running server; None if it ended with a line that says which limit is too low."""
     try:
         server = start(*options, prefix=prefix)
-        # Workers are made after the banner: these may be too many.
-        wait_until(lambda: not server.running() or _answers(server), "it answers, or ends")
+        # The server starts workers after its banner, and there may be too many for the limit.
+        wait_until(lambda: not server.running() or _answers(server), "it answers or ends")
     except AssertionError as error:
         if "exited with 1" not in str(error):
             raise
@@ -63,18 +63,18 @@ def assert_serves(server: Server) -> None:
 
 
 def cpu_seconds(server: Server) -> float:
-    """Return the CPU time of all its processes so far, also of those that have ended."""
+    """Return the CPU time in seconds of all processes of a server, also of ended ones."""
     total = 0.0
     for pid in server.pids():
-        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+        with contextlib.suppress(psutil.NoSuchProcess):  # the process has ended
             total += sum(psutil.Process(pid).cpu_times()[:4])  # its own, and its children's
     return total
 
 
 def assert_rests(server: Server) -> None:
-    """Assert that a server which can do nothing now does nothing: it does not spin. A server that
-    spins uses a core, or its share of one; with a check every 20 ms it uses 1% of that. What it
-    began before may end in the first of three intervals, but not in all."""
+    """Assert that a server without work does not spin. A spinning server uses a core or its share
+    of a core; a check every 20 ms uses 1% of that. Earlier work may end in the first of three
+    intervals."""
 
     def rests() -> bool:
         before = cpu_seconds(server)
@@ -85,8 +85,8 @@ def assert_rests(server: Server) -> None:
 
 
 def assert_serves_crowd(server: Server, count: int) -> None:
-    """Assert that more clients than the limits allow at once are all answered. Meanwhile no process
-    spins; afterwards all is as before."""
+    """Assert that the server answers more simultaneous clients than its limits allow, does not spin
+    meanwhile, and serves everything afterwards."""
     with crowd(server, count, CLOSING[:-2]) as clients:
         assert_rests(server)
         for client in clients:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel knows of TCP connections: what a server has done with the bytes of a client. With
-it a test waits until the server has reached a certain point, instead of sleeping."""
+"""The state of TCP connections in the kernel: whether a server has read a client's bytes or closed.
+So a test can wait for a state of the server, instead of sleeping."""
 
 import contextlib
 import socket
@@ -19,7 +19,7 @@ def listens(port: int) -> bool:
 
 
 def longest_backlog(port: int) -> int:
-    """Return how many connections may wait to be accepted at a socket that listens on a port."""
+    """Return the highest backlog of the sockets that listen on a port."""
     return max((one.unsent for one in tcp_sockets(port, states=LISTEN)), default=0)
 
 
@@ -40,7 +40,7 @@ def any_unread(port: int) -> bool:
 
 
 def any_open(port: int) -> bool:
-    """Return whether the server on `port` has a connection that is not closed by both ends."""
+    """Return whether the server on `port` has a connection that both ends have not closed yet."""
     return bool(tcp_sockets(port, states=ALL & ~(LISTEN | TIME_WAIT)))
 
 
@@ -51,7 +51,7 @@ def is_given_up(port: int, client: socket.socket) -> bool:
 
 
 def can_listen(address: str) -> bool:
-    """Return whether this machine has an address; many containers have no IPv6."""
+    """Return whether this machine has the address; many containers have no IPv6."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with contextlib.suppress(OSError), socket.socket(family) as probe:
         probe.bind((address, 0))
@@ -59,7 +59,7 @@ def can_listen(address: str) -> bool:
     return False
 
 
-# While this process lives.
+# Reserved ports, until this process ends.
 _reservations: list[socket.socket] = []
 
 
@@ -76,9 +76,9 @@ def _reserve(port: int) -> bool:
 
 
 def forgotten_connections() -> int:
-    """Return how many ended connections the kernel dropped at once because TIME_WAIT was full.
-    Counted since the machine's start. A client that still reads from one may be reset: then ab
-    reports "exceptions" with a long answer."""
+    """Return how many connections, since the machine's start, the kernel dropped because TIME_WAIT
+    was full. A client may then get a reset while it still reads, and ab reports "exceptions" for
+    a long response."""
     counters = parse_table(Path("/proc/net/netstat").read_text(encoding="ascii"))
     return counters["TcpExt"]["TCPTimeWaitOverflow"]
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Waiting: how long a test waits for an event, and what it does if the machine pauses.
-
-No test asserts that an action takes no longer than some seconds: on a busy machine it may. A test
-waits for an event, with a long timeout, and compares the order of events.
+"""Waiting: timeouts for events, and repetition of a test after a pause of the machine. No test
+asserts that an action is fast, because a busy machine may be slow. A test waits for an event, with
+a long timeout, and compares the order of events.
 """
 
 import functools
@@ -14,16 +13,16 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-# For what takes milliseconds on an idle machine. Only failures last that long; to debug one,
-# shorten the timeout: make test TEST_TIMEOUT=20. With less, tests that wait for a server's own
-# timers of 5 to 10 s fail although the server is correct.
+# The timeout for events that take milliseconds on an idle machine. Only failures last so long. To
+# debug a failure use a shorter timeout, e.g. make test TEST_TIMEOUT=20. Below 20 s correct servers
+# fail, because some tests wait for timers of 5 to 10 s.
 TIMEOUT = float(os.environ.get("TEST_TIMEOUT", "60"))
 TRIES = 5
 
 
 @dataclass
 class Pace:
-    """How many times slower than usual the executables are; it stretches all deadlines."""
+    """How many times slower than usual the executables are: the factor for all deadlines."""
 
     slowness: float = 1.0
     sanitized: bool = False
@@ -33,13 +32,13 @@ PACE = Pace()
 
 
 def deadline_in(seconds: float) -> float:
-    """Return the time (time.monotonic) `seconds` from now, stretched for slow builds."""
+    """Return the time (time.monotonic) after `seconds`, which are stretched for slow builds."""
     return time.monotonic() + seconds * PACE.slowness
 
 
 def wait_until(found: Callable[[], Result], what: str = "", seconds: float = TIMEOUT) -> Result:
-    """Call `found` until its result is true; return that. Raise AssertionError naming `what` if it
-    is not true within some seconds (stretched for slow builds)."""
+    """Call `found` until its result is true; return the result. Raise AssertionError with `what`
+    after `seconds` (stretched for slow builds)."""
     end = deadline_in(seconds)
     pause = 0.002
     while not (result := found()):
@@ -50,9 +49,9 @@ def wait_until(found: Callable[[], Result], what: str = "", seconds: float = TIM
 
 
 def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:
-    """Return what `attempt` returns; try again if it fails and took longer than `seconds`. Use it
-    for what a server ends by its own clock: if the machine paused for that long, the test may have
-    missed it. A failure that was quick counts at once."""
+    """Call `attempt` and return its result. Try again if it fails and took longer than `seconds`:
+    after such a pause of the machine a timeout of the server may be the cause. A quick failure is
+    raised at once."""
     for _ in range(TRIES - 1):
         begun = time.monotonic()
         try:
@@ -64,7 +63,7 @@ def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:
 
 
 def undisturbed_test(seconds: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator: the test is tried again as by undisturbed(), with its fixtures."""
+    """Return a decorator that repeats a test, with its fixtures, like undisturbed()."""
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)

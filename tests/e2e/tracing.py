@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The system calls that a server makes, and the one in which it sleeps."""
+"""The system calls that a server makes, and the call in which a thread sleeps."""
 
 import contextlib
 import functools
@@ -20,32 +20,33 @@ from . import processes
 from .harness import Server
 from .timing import wait_until
 
-# If Linux has only the newer of two calls, the C library's older function makes it.
+# If Linux has only the newer of two calls, the C library's older function uses the newer call.
 NEWER = {"aarch64": {"epoll_wait": "epoll_pwait", "poll": "ppoll"}}
 
 
 def native(call: str) -> str:
-    """Return the name that this processor has for a call of x86-64."""
+    """Return the name on this processor for a system call of x86-64."""
     return NEWER.get(platform.machine(), {}).get(call, call)
 
 
 def call_of(pid: int, task: int) -> tuple[str, tuple[int, ...]]:
-    """Return the call in which a thread sleeps, and its arguments; ("", ()) if it is in none or has
-    ended."""
+    """Return the call in which a thread sleeps, and its arguments; ("", ()) if the thread runs or
+    has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, IndexError):
         return call_in(Path(f"/proc/{pid}/task/{task}/syscall").read_text(encoding="ascii"))
     return "", ()
 
 
 def waiting(server: Server) -> tuple[str, Counter[str]]:
-    """Return the call in which the main thread sleeps, and how many workers sleep in which."""
+    """Return the call in which the main thread sleeps, and the number of workers in each call."""
     tasks = [(pid, task) for pid in server.pids() for task in processes.tasks(pid)]
     workers = Counter(call_of(*task)[0] for task in tasks if task != (server.pid, server.pid))
     return call_of(server.pid, server.pid)[0], workers
 
 
 def skip_unless_visible() -> None:
-    """Skip if /proc does not show the call in which a process sleeps, or on another processor."""
+    """Skip the test if /proc does not show the calls in which processes sleep, or on other
+    processors."""
     if platform.machine() not in ("x86_64", *NEWER):
         pytest.skip(f"the tests do not know the calls of {platform.machine()}")
     if not Path("/proc/self/syscall").exists():
@@ -53,9 +54,8 @@ def skip_unless_visible() -> None:
 
 
 def skip_unless_traceable(attached: bool = True) -> None:
-    """Skip if processes may not trace each other, as in some containers, or, with `attached`, if
-    they may trace only their children, as on Ubuntu (kernel.yama.ptrace_scope=1): the servers are
-    ours."""
+    """Skip the test if processes may not trace each other, as in some containers. `attached`: skip
+    also if a process may trace only its children, as on Ubuntu (kernel.yama.ptrace_scope=1)."""
     try:
         require_tracing(("strace",))
     except Refused as reason:
@@ -70,7 +70,7 @@ def _refusal() -> str:
     with subprocess.Popen(guarded(["cat"]), stdin=subprocess.PIPE) as other:
         words = ["strace", "-qq", "-o", "/dev/null", f"-p{other.pid}"]
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as strace:
-            wait_until(lambda: strace.poll() or is_traced(other.pid), "strace is attached, or not")
+            wait_until(lambda: strace.poll() or is_traced(other.pid), "strace attaches or ends")
             refused = strace.poll()
             other.communicate()  # it ends
             said = strace.communicate()[1].strip()
@@ -78,9 +78,9 @@ def _refusal() -> str:
 
 
 def begun_by_strace(path: Path) -> tuple[str, ...]:
-    """Return the prefix of a command that strace follows from its beginning: ptrace_scope 1 allows
-    it. The command has the PID that strace was given, and strace is a separate process, in a
-    session of its own (-DDD, since strace 5.4)."""
+    """Return the prefix that lets strace trace a command from its start, which ptrace_scope 1
+    allows. The command keeps the PID; strace is another process with its own session (-DDD, since
+    5.4)."""
     return ("strace", "-DDD", "-f", "-qq", "-o", str(path), "--")
 
 
@@ -88,7 +88,8 @@ class Trace:
     """An strace(1) that is attached to a server until the server ends."""
 
     def __init__(self, server: Server, path: Path, *options: str, alone: bool = False) -> None:
-        """Attach to all its processes and threads, also later ones; or to the first only."""
+        """Attach to all processes and threads of the server, also later ones; `alone`: only to the
+        first."""
         self.path = path
         pids = [server.pid] if alone else server.pids()
         follow = [] if alone else ["-f"]
@@ -98,7 +99,7 @@ class Trace:
         wait_until(lambda: all(is_traced(pid) for pid in pids), "strace is attached")
 
     def calls(self) -> Counter[str]:
-        """Return how often it has seen each call, after the server has ended."""
+        """Wait for the end of the server; return how often it made each call."""
         self._process.wait(60)
         text = self.path.read_text(encoding="utf-8", errors="replace")
         return Counter(re.findall(r"^(?:\d+ +)?(\w+)\(", text, re.MULTILINE))

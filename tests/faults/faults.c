@@ -4,9 +4,9 @@
  * makes one call of a running server fail, or do less than requested, or be the
  * last one of its process.
  *
- * A file that the server and the test both map names the call and the fault: so
- * one running server goes through hundreds of faults.  Without such a file
- * (named by the variable FAULTS) every call is passed on.
+ * A file that the server and the test both map names the call and the fault, so
+ * a test can cause hundreds of faults in one running server.  The variable
+ * FAULTS names the file; without it all calls are passed on.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,20 +31,20 @@
 
 /* The file's content; tests/e2e/faults.py has the same in Python. */
 struct plan {
-    char call[32];          /* which call fails; "": none */
-    int64_t nth;            /* which of these calls, from 1 */
-    int64_t error;          /* with this errno; 0: it is short; below 0: it
-                               succeeds, and then this signal comes, negated */
-    _Atomic int64_t seen;   /* how many there were */
-    _Atomic int64_t failed; /* how many were made to fail */
+    char call[32];          /* the name of the call that fails; "": none */
+    int64_t nth;            /* the number of the call that fails, from 1 */
+    int64_t error;          /* its errno; 0: the call is short; -N: the call
+                               succeeds, and then raises signal N */
+    _Atomic int64_t seen;   /* calls with this name */
+    _Atomic int64_t failed; /* calls that failed */
     _Atomic int64_t crashes;
-    _Atomic int64_t blocks; /* of memory: allocated and not yet freed */
+    _Atomic int64_t blocks; /* allocated blocks that are not freed */
 };
 
 static struct plan nothing;
 static struct plan *plan = &nothing;
 
-/* glibc's own, so that an allocation inside of dlsym(3) finds no wrapper. */
+/* glibc's functions, so that dlsym(3) does not allocate through a wrapper. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);
@@ -74,8 +74,7 @@ __attribute__((constructor)) static void open_plan(void) {
     plan = memory;
 }
 
-/* Is this call the one?  If it must fail, errno is set; if it must be short,
-   errno is 0. */
+/* Returns whether this call has a fault; then errno has the plan's error. */
 static bool is_faulty(const char *call) {
     if (strcmp(plan->call, call) != 0 || ++plan->seen != plan->nth)
         return false;
@@ -84,26 +83,27 @@ static bool is_faulty(const char *call) {
     return true;
 }
 
-/* The function of that name that would have been called without this one. */
+/* Defines `next`: the function that this wrapper replaces. */
 #define NEXT(name)                                                             \
     static __typeof__(&name) next;                                             \
     if (next == NULL)                                                          \
     next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
-/* A function that has no length: it fails, or is passed on. */
+/* Wraps a function without a length: the call fails or is passed on. */
 #define WRAP(type, failure, name, parameters, ...)                             \
     type name parameters {                                                     \
         NEXT(name);                                                            \
         return is_faulty(#name) ? (failure) : next(__VA_ARGS__);               \
     }
 
-/* After a call that has succeeded; it may not return. */
+/* Raises the signal after a successful call; may not return. */
 static ssize_t signalled(ssize_t result) {
     raise((int)-plan->error);
     return result;
 }
 
-/* A call with a length: it may be short as well, or followed by a signal. */
+/* Wraps a function with a length: the call may also be short, or be followed by
+   a signal. */
 #define WRAP_LENGTH(name, length, parameters, ...)                             \
     ssize_t name parameters {                                                  \
         NEXT(name);                                                            \
@@ -159,9 +159,8 @@ WRAP(int, -errno, io_uring_queue_init_params,
       struct io_uring_params *parameters),
      entries, ring, parameters)
 
-/* The operations of a ring fail in the kernel: here those that are handed over
-   next, because they get a descriptor that does not exist (EBADF); a receive
-   or send operation may be short. */
+/* Makes ring operations that are submitted next fail in the kernel (EBADF), by
+   a descriptor that is not open, or makes them short. */
 static void spoil(struct io_uring *ring) {
     static const char *const names[IORING_OP_LAST] = {
         [IORING_OP_ACCEPT] = "ring accept",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An attacker who has taken a server over: a library to preload (ld.so(8)) that
- * tries what no server does, once the server has accepted a connection, and
+ * An attacker in control of a server: a library to preload (ld.so(8)).  When
+ * the server has accepted a connection, the library tries forbidden actions and
  * prints the results on standard error: a name and an errno, 0 for success.
  */
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ static void tell(const char *what, long result) {
     dprintf(STDERR_FILENO, "intruder %s %d\n", what, result < 0 ? errno : 0);
 }
 
-/* By openat2(2), which every server may call. */
+/* Opens a file with openat2(2), which every server may call. */
 static void try_file(const char *what, const char *below, uint64_t flags) {
     char path[PATH_MAX];
     struct open_how how = {.flags = flags};
@@ -39,12 +39,12 @@ static void try_port(const char *what, const char *number, int call) {
         .sin_port = htons((uint16_t)strtoul(number, NULL, 10)),
         .sin_addr = {htonl(INADDR_LOOPBACK)}};
 
-    /* Directly, because bind is not even in the list. */
+    /* `call` is SYS_connect or SYS_bind. */
     tell(what, syscall(call, descriptor, &address, sizeof address));
     close(descriptor);
 }
 
-/* A fault of the kind that an attacker can use. */
+/* Frees a block twice, a fault that an attacker can use. */
 static void free_twice(void) {
     void *volatile block = malloc(1);
 
@@ -55,9 +55,9 @@ static void free_twice(void) {
 #if __has_include(<liburing.h>)
 #include <liburing.h>
 
-static struct io_uring *ring; /* the server's, if it has one */
+static struct io_uring *ring; /* of the server, or NULL */
 
-/* Called by a server with io_uring each time before it sleeps. */
+/* A server with io_uring calls this function before it sleeps. */
 int io_uring_submit_and_wait_timeout(struct io_uring *of_server,
                                      struct io_uring_cqe **result,
                                      unsigned wait_nr,
@@ -71,7 +71,7 @@ int io_uring_submit_and_wait_timeout(struct io_uring *of_server,
     return next(of_server, result, wait_nr, time, signals);
 }
 
-/* The last result in the ring is that of the operation just submitted. */
+/* Submits an operation; the last result in the ring is its result. */
 static void try_operation(const char *what, struct io_uring_sqe *operation) {
     operation->user_data = 0; /* the server ignores the result */
     io_uring_submit(ring);
@@ -81,7 +81,7 @@ static void try_operation(const char *what, struct io_uring_sqe *operation) {
     tell(what, result < 0 ? -1 : 0);
 }
 
-/* What no system call of the list can do, through io_uring_enter(2). */
+/* Tries operations through io_uring_enter(2) that seccomp cannot refuse. */
 static void try_ring(void) {
     static struct sockaddr_in address = {.sin_family = AF_INET};
     struct io_uring_sqe *operation;
@@ -108,7 +108,7 @@ static void intrude(void) {
     char *none[] = {NULL};
 
     if (getenv("FREE_TWICE") != NULL)
-        free_twice(); /* the C library detects it, and ends the process */
+        free_twice(); /* the C library ends the process */
     try_file("page", "public/index.html", O_RDONLY);
     try_file("template", "templates/guestbook/index.html", O_RDONLY);
     try_file("overwrite", "public/index.html", O_WRONLY);
@@ -133,7 +133,7 @@ static void intrude_once(void) {
         intrude();
 }
 
-/* A server whose kernel accepts by itself (io_uring) asks for the address. */
+/* A server with io_uring calls this function for the address of a client. */
 int getpeername(int fd, struct sockaddr *address, socklen_t *length) {
     static int (*next)(int, struct sockaddr *, socklen_t *);
 

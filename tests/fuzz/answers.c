@@ -13,7 +13,7 @@ static struct view take_line(struct view *rest) {
     struct view line = view_cut(rest, '\n');
     must(line.length > 0 && line.data[line.length - 1] == '\r');
     line.length--;
-    for (size_t i = 0; i < line.length; i++) /* UTF-8 in links, no controls */
+    for (size_t i = 0; i < line.length; i++) /* no control bytes */
         must((unsigned char)line.data[i] >= 0x20 && line.data[i] != 0x7f);
     return line;
 }
@@ -37,7 +37,7 @@ struct view answer_field(const struct answer *answer, struct view name) {
         struct view key = view_cut(&line, ':');
         if (!view_equal_ignoring_case(key, name))
             continue;
-        must(found.data == NULL); /* none of ours comes twice */
+        must(found.data == NULL); /* no field occurs twice */
         must(line.length >= 2 && line.data[0] == ' ');
         found = view_slice(line, 1, line.length - 2);
     }

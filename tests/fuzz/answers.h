@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses responses from the bytes that were sent.  It does not use the code
- * that made them.
+ * Parses the bytes of responses, without the code that made the responses.
  */
 #ifndef FUZZ_ANSWERS_H
 #define FUZZ_ANSWERS_H
@@ -9,8 +8,8 @@
 #include "proto/bytes.h"
 
 struct answer {
-    bool continued;   /* a "100 Continue" came before it */
-    int status;       /* of the final response, like all members below */
+    bool continued;   /* a "100 Continue" came before the final response */
+    int status;       /* this and all others: of the final response */
     bool closes;      /* Connection: close */
     bool keeps;       /* Connection: keep-alive */
     struct view head; /* status line and fields */
@@ -18,14 +17,14 @@ struct answer {
 };
 
 /*
- * Reads the only response in the bytes, with an interim response before it.
- * Aborts if there is anything else: RFC 9112, sections 4 and 6, RFC 9110,
- * sections 8.6 and 9.3.2.
+ * Returns the only response in the bytes, perhaps after an interim response.
+ * Aborts if the bytes are anything else (RFC 9112, sections 4 and 6; RFC 9110,
+ * sections 8.6 and 9.3.2).
  */
 struct answer read_answer(struct view bytes, bool is_head);
 
-/* Returns the value of the only field of that name; data == NULL: there is
-   none. */
+/* Returns the value of a field, which must not occur twice; data == NULL: there
+   is no such field. */
 struct view answer_field(const struct answer *answer, struct view name);
 
 bool view_contains(struct view view, struct view part);

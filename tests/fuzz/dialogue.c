@@ -13,15 +13,15 @@
 void *__real_realloc(void *memory, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 
-/* The received bytes before they are parsed, and room for the next piece, in a
-   buffer that grows by half. */
+/* The size limit of the input buffer, which grows by half: unparsed bytes, and
+   space for the next piece. */
 #define INPUT_MOST                                                             \
     ((HEAD_LIMIT + BODY_LIMIT + CHUNK_OVERHEAD_LIMIT + 4 * RECEIVE_SIZE) * 3 / \
      2)
 
 struct worker worker;
 
-/* The application calls it if one of its files is missing. */
+/* The application calls this function if a file is missing. */
 void server_fatal(const char *format, ...) {
     (void)fprintf(stderr, "%s\n", format);
     abort();
@@ -29,9 +29,9 @@ void server_fatal(const char *format, ...) {
 
 /* ---- Memory that runs out ---- */
 
-static bool inside; /* a connection allocates, and not this program */
+static bool inside; /* a connection is running, not the fuzz target */
 
-/* The linker replaces realloc(3), by which all buffers grow, with this. */
+/* Replaces realloc(3), which all buffers use (linker option --wrap). */
 void *__wrap_realloc(void *memory, size_t size) {
     if (inside && worker.allocations_left == 0)
         return NULL;
@@ -91,7 +91,7 @@ static void must_agree(const struct dialogue *dialogue) {
     case NEED_KEEP:
         must(connection->keep_alive);
         must(connection->requests_left > 0 && !exchange->unread);
-        must(dialogue->may_keep); /* not asked yet, or another answer */
+        must(dialogue->may_keep); /* not asked again after "no" */
         break;
     case NEED_SEND:
         pending = connection_pending(connection);
@@ -109,7 +109,7 @@ static void must_agree(const struct dialogue *dialogue) {
     must(timeout_milliseconds(kind) > 0 || kind == TIMEOUT_NONE);
 }
 
-/* Is it a HEAD request?  Empty lines may come before it. */
+/* Returns whether the request is a HEAD; empty lines may precede it. */
 static bool is_head_request(const struct dialogue *dialogue) {
     struct view request =
         view_skip(buffer_view(&dialogue->delivered), dialogue->start);
@@ -119,7 +119,7 @@ static bool is_head_request(const struct dialogue *dialogue) {
     return view_starts_with(request, VIEW("HEAD "));
 }
 
-/* The response must have what Redis has replied to this exchange. */
+/* Aborts unless the response has the data that Redis sent to this exchange. */
 static void must_have_the_reply(const struct dialogue *dialogue,
                                 const struct answer *answer) {
     struct buffer words = {0};
@@ -158,8 +158,8 @@ static void must_be_answered(struct dialogue *dialogue) {
     if (exchange->unread)
         must(answer.closes);
     must_have_the_reply(dialogue, &answer);
-    /* If one request has several faults, the first that comes is reported, and
-       that may depend on how the bytes are cut. */
+    /* If a request has several errors, the pieces of its bytes may determine
+       which error is reported. */
     if (exchange->unread) {
         buffer_append(&dialogue->all, VIEW("refused"));
     } else {
@@ -179,7 +179,7 @@ static void fill(struct buffer *buffer, char byte, size_t count) {
     buffer->length += count;
 }
 
-/* The client writes something. */
+/* Appends bytes that the client sends: `how` selects them. */
 static void compose(struct dialogue *dialogue, unsigned how) {
     struct buffer *outbox = &dialogue->outbox;
     size_t count;
@@ -205,7 +205,7 @@ static void received(struct dialogue *dialogue, size_t count) {
     inside = false;
 }
 
-/* Some of the bytes that the client has sent arrive. */
+/* Passes up to `count` bytes from the client to the connection. */
 static void deliver(struct dialogue *dialogue, size_t count) {
     struct buffer *outbox = &dialogue->outbox;
     size_t size;
@@ -268,8 +268,8 @@ static void receive(struct dialogue *dialogue) {
             how == 0xff ? (int)(script_next() % 8) : worker.allocations_left;
 }
 
-/* The reply has separate memory, which is freed afterwards: then the address
-   sanitizer finds a pointer that still points there. */
+/* Copies the reply to separate memory and frees it afterwards, so that the
+   address sanitizer reports a later access. */
 void dialogue_reply(struct dialogue *dialogue, struct view bytes) {
     struct resp_scan scan = {0};
     struct resp_reply parsed;
@@ -352,7 +352,7 @@ static void transmit(struct dialogue *dialogue) {
     connection_sent(&dialogue->connection, count);
 }
 
-/* An exchange is over. */
+/* Checks the response of a finished exchange, and prepares for the next. */
 static void finish(struct dialogue *dialogue) {
     struct connection *connection = &dialogue->connection;
     const struct exchange *exchange = &connection->exchange;
@@ -364,7 +364,7 @@ static void finish(struct dialogue *dialogue) {
         exchange->unread || rest > 0 || exchange->sent > SENDFILE_AT_ONCE;
 
     must_be_answered(dialogue);
-    must(start > dialogue->start || exchange->unread); /* one a request */
+    must(start > dialogue->start || exchange->unread); /* progress */
     dialogue->start = start;
     buffer_clear(&dialogue->out);
     dialogue->visitor = 0;
@@ -409,7 +409,7 @@ void dialogue_step(struct dialogue *dialogue) {
         dialogue->cut = true;
 }
 
-/* ---- Its life ---- */
+/* ---- Start and end ---- */
 
 void dialogue_start(struct dialogue *dialogue, int requests) {
     *dialogue = (struct dialogue){.may_keep = true};

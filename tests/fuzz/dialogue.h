@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection that is driven by a script, its client, and the bytes that
- * both have sent.
+ * A connection and its client, whose actions a script decides, and the bytes
+ * that both have sent.
  */
 #ifndef FUZZ_DIALOGUE_H
 #define FUZZ_DIALOGUE_H
@@ -14,15 +14,15 @@ struct dialogue {
     struct connection connection;
     struct buffer outbox;    /* sent by the client and not yet received */
     struct buffer delivered; /* all that was received */
-    size_t start;            /* of this request, in `delivered` */
-    struct buffer out;       /* what this exchange has sent */
+    size_t start;            /* offset of this request in `delivered` */
+    struct buffer out;       /* bytes that this exchange has sent */
     struct buffer all;       /* the heads and bodies of all final responses */
-    struct buffer replies;   /* all that Redis has sent to it */
+    struct buffer replies;   /* all replies of Redis to this connection */
     bool may_keep;           /* the last answer to NEED_KEEP */
     int64_t visitor;         /* the number in Redis' reply; 0: none */
-    struct buffer link;      /* the text in its reply; empty: none */
+    struct buffer link;      /* the text in Redis' reply; empty: none */
     bool lied;               /* Redis has sent a false reply to this exchange */
-    bool cut; /* something happened that is not in the bytes of the client */
+    bool cut; /* an event happened that the client's bytes do not cause */
     int answers;
 };
 
@@ -31,12 +31,12 @@ struct worker {
     struct app app;
     struct cached_time cached_time;
     struct false_redis redis;
-    struct view script;   /* the rest of it */
-    int allocations_left; /* connections may make this many; -1: any number */
+    struct view script;   /* the bytes that are left */
+    int allocations_left; /* of the connections; -1: no limit */
 };
 extern struct worker worker;
 
-/* The script's next byte; 0 when there is none left. */
+/* Returns the script's next byte; 0 at its end. */
 unsigned script_next(void);
 
 /* Returns true until the script has limited the memory. */
@@ -49,8 +49,8 @@ enum connection_need dialogue_need(const struct dialogue *dialogue);
 /* Makes one step: the script decides what happens to the connection. */
 void dialogue_step(struct dialogue *dialogue);
 
-/* Passes these bytes on as the reply of Redis.  If they are no whole reply,
-   Redis counts as unavailable. */
+/* Passes bytes to the connection as Redis' reply.  If the bytes are not a whole
+   reply, Redis counts as unavailable. */
 void dialogue_reply(struct dialogue *dialogue, struct view bytes);
 
 void dialogue_free(struct dialogue *dialogue);

@@ -7,7 +7,7 @@
 
 #define WORDS_LIMIT 4
 
-/* One "*3\r\n" or "$17\r\n". */
+/* Reads a count like "*3\r\n" or "$17\r\n". */
 static size_t take_count(struct view *rest, char type) {
     uint64_t count;
 
@@ -47,7 +47,7 @@ static void append_integer(struct buffer *reply, int64_t number) {
     buffer_append(reply, VIEW("\r\n"));
 }
 
-/* Repeats the newest remark for each, because the text does not matter. */
+/* Appends the newest remark for each remark: the text does not matter. */
 static void append_remarks(const struct false_redis *redis,
                            struct buffer *reply) {
     int64_t shown = redis->remarks < 50 ? redis->remarks : 50;
@@ -59,7 +59,7 @@ static void append_remarks(const struct false_redis *redis,
         append_string(reply, buffer_view(&redis->last));
 }
 
-/* A link leads to a path that contains its name. */
+/* Appends a link's target, which contains the link's name. */
 static void append_link(struct view key, struct buffer *reply,
                         struct buffer *link) {
     must(view_starts_with(key, VIEW("link:")));
@@ -67,7 +67,7 @@ static void append_link(struct view key, struct buffer *reply,
         buffer_append(reply, VIEW("$-1\r\n"));
         return;
     }
-    for (size_t i = 0; i < key.length; i++) /* others are no addresses */
+    for (size_t i = 0; i < key.length; i++) /* characters that no URL has */
         if (key.data[i] <= ' ' || key.data[i] > '~') {
             append_string(reply, VIEW("no address"));
             return;

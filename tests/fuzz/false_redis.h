@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Redis without a socket: it knows the few commands of the application, and
- * answers them honestly or in any other way that the script says.
+ * A Redis without a socket, with the commands of the application.  The script
+ * decides whether a reply is correct or false.
  */
 #ifndef FUZZ_FALSE_REDIS_H
 #define FUZZ_FALSE_REDIS_H
@@ -15,8 +15,8 @@ struct false_redis {
 };
 
 /*
- * Appends the right reply to the command.  Aborts if the command is not whole,
- * no array of strings, or unknown to the application.  If the reply is a
+ * Appends the correct reply to a command.  Aborts if the command is incomplete,
+ * not an array of strings, or unknown to the application.  If the reply is a
  * visitor's number or a link, *visitor or *link is set as well.
  */
 void false_redis_answer(struct false_redis *redis, struct view command,

@@ -3,17 +3,17 @@
  * A target for libFuzzer: whole exchanges.  `make fuzz` runs it; the inputs in
  * corpus/exchange are replayed by `make test`.
  *
- * The input is a script.  Its bytes decide, one after another, which of three
- * connections goes on, what its client sends and in what pieces that arrives,
- * what Redis replies, how many bytes of a response are taken, when a timeout
- * ends, when a client leaves, which connection is kept, when memory runs out.
- * A connection does no I/O itself, so all of that needs no socket and no clock.
+ * The input is a script.  Its bytes decide the next event: which of three
+ * connections continues, what its client sends and in what pieces, what Redis
+ * replies, how much of a response is taken, when a timeout ends or a client
+ * leaves, which connection is kept, when memory runs out.  A connection does no
+ * I/O itself, so a script needs no socket and no clock.
  *
  * After each step the data of the connection must be consistent, and each
  * response is parsed from its bytes (answers.c).  At the end each connection is
  * served again, with all its bytes at once: the responses must be the same.
  *
- * Run it in the project's folder, because it serves the files there.
+ * Run the target in the project's folder, because it serves that folder.
  */
 #include "app/app.h"
 #include "dialogue.h"
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define DIALOGUES   3
 #define SCRIPT_TIME 1700000000
 
-/* When the script has ended, each connection continues to its end. */
+/* Makes steps until the connection ends, after the end of the script. */
 static void end(struct dialogue *dialogue) {
     must(worker.script.length == 0);
     for (int steps = 0; dialogue_need(dialogue) != NEED_CLOSE; steps++) {
@@ -33,7 +33,7 @@ static void end(struct dialogue *dialogue) {
     }
 }
 
-/* Gives the next of the earlier replies, and takes it off the front. */
+/* Sends the next recorded reply, and removes it from `replies`. */
 static void reply_again(struct dialogue *dialogue, struct view *replies) {
     uint64_t length;
 
@@ -52,7 +52,7 @@ static void must_be_the_same_again(const struct dialogue *before,
     dialogue_start(&again, requests);
     buffer_append(&again.outbox, buffer_view(&before->delivered));
     while (dialogue_need(&again) != NEED_CLOSE) {
-        again.lied = true; /* its response is compared as a whole */
+        again.lied = true; /* whole responses are compared below */
         if (dialogue_need(&again) == NEED_ASK_REDIS)
             reply_again(&again, &replies);
         else

@@ -11,16 +11,14 @@
 #include "proto/encoding.h"
 #include "proto/html.h"
 #include "proto/http.h"
-#include "proto/http_chunks.h"
 #include "proto/http_fields.h"
-#include "proto/path.h"
 #include "proto/resp.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Copies each prefix, so that the sanitizer finds a read after its end. */
+/* Copies a view to memory of its size: a sanitizer detects reads past it. */
 static char *copy_of(struct view view) {
     char *copy = malloc(view.length > 0 ? view.length : 1);
     must(copy != NULL);
@@ -94,7 +92,7 @@ static void fuzz_chunks(struct view input) {
     must(end <= whole.length && whole.length <= input.length);
     must(end <= BODY_LIMIT);
     size_t rest = whole.length - end;
-    if (result > 0) /* what follows the body is kept */
+    if (result > 0) /* bytes after the body are kept */
         must(view_equal(view_skip(buffer_view(&whole), end),
                         view_skip(input, input.length - rest)));
 
@@ -149,7 +147,7 @@ static ssize_t read_whole(struct view input, struct resp_reply *reply) {
     return result > 0 ? (ssize_t)used : 0;
 }
 
-/* Byte by byte, a reply must have the same end. */
+/* Aborts unless reading byte by byte finds the same end of a reply. */
 static void must_be_read_alike(struct view input, ssize_t whole) {
     struct resp_scan scan = {0};
     struct resp_reply reply;
@@ -213,8 +211,8 @@ static void fuzz_form(struct view input) {
     buffer_free(&value);
 }
 
-/* The text must have no C1 control, and no character that changes its
-   direction. */
+/* Aborts if the text has a C1 control, or a character that changes the
+   direction of text. */
 static void must_not_turn(struct view text) {
     for (size_t i = 0; i + 1 < text.length; i++) {
         unsigned char first = (unsigned char)text.data[i];
@@ -288,7 +286,7 @@ static void fuzz_template(struct view input) {
     struct view name = view_cut(&text, '\n');
     struct buffer html = {0};
 
-    /* If each value is equal to its placeholder, the text stays as it was. */
+    /* If each value equals its placeholder, the text does not change. */
     template_append(&html, text, append_placeholder, NULL);
     must(view_equal(buffer_view(&html), text));
     buffer_clear(&html);

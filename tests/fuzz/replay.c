@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs a fuzz target once for each file of the given folders.  So inputs that
- * have shown a fault are tested with any compiler, without libFuzzer.
+ * have revealed a fault are tested with any compiler, without libFuzzer.
  */
 #include "must.h"
 
@@ -22,7 +22,7 @@ static void replay(const char *folder, const char *name) {
     size_t size = fread(bytes, 1, sizeof bytes, file);
     must(!ferror(file) && size < sizeof bytes);
     fclose(file);
-    /* A copy of just that size, so that a read after its end is found. */
+    /* A copy of the exact size: a sanitizer detects reads past the end. */
     uint8_t *copy = malloc(size + (size == 0));
     must(copy != NULL);
     for (size_t i = 0; i < size; i++)
@@ -48,5 +48,5 @@ int main(int argc, char **argv) {
         free(names);
     }
     printf("%s: %zu inputs replayed\n", argv[0], count);
-    return count > 0 ? EXIT_SUCCESS : EXIT_FAILURE; /* none is a mistake */
+    return count > 0 ? EXIT_SUCCESS : EXIT_FAILURE; /* no file: an error */
 }

@@ -3,7 +3,7 @@
 #ifndef FUZZ_TOKENS_H
 #define FUZZ_TOKENS_H
 
-/* Parts of requests, and whole ones. */
+/* Parts of requests, and whole requests. */
 static const char *const tokens[] = {
     "GET ",
     "HEAD ",

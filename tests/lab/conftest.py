@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Labs for the tests. They are real, so most tests need root and a kernel that allows them."""
+"""Labs for the tests. The labs are real, so most tests need root and namespaces."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,7 +9,7 @@ from lab_harness import Lab, why_not
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of a file that make labs in one process; skip them if labs cannot be made."""
+    """Run tests with labs of the same file in one process; skip them if no lab can be made."""
     reason = why_not()
     for item in items:
         if "tests/lab/" in item.path.as_posix() and "make_lab" in getattr(item, "fixturenames", ()):
@@ -20,7 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def make_lab() -> Iterator[Callable[[], Lab]]:
-    """Yield a function that names a lab. What is left of a lab when the tests end is removed."""
+    """Yield a function that returns a new Lab. At the end of the tests, labs that are left are
+    removed."""
     made: list[Lab] = []
 
     def make() -> Lab:
@@ -35,7 +36,8 @@ def make_lab() -> Iterator[Callable[[], Lab]]:
 
 @pytest.fixture
 def lab(make_lab: Callable[[], Lab]) -> Iterator[Lab]:
-    """Yield a lab that the test may make; afterwards nothing of it may be left."""
+    """Yield a Lab that is not up. After the test, remove the lab and assert that nothing is
+    left."""
     made = make_lab()
     yield made
     made.down()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run the lab's commands, and look for their traces with other means than the lab's own."""
+"""Run the lab's commands, and find their traces without the code of the lab."""
 
 import json
 import os
@@ -33,7 +33,7 @@ ANOTHER_LAYER = (
 
 @cache
 def why_not() -> str:
-    """Return why no lab can be made here; empty if one can."""
+    """Return the reason why no lab can be made here; empty if a lab can be made."""
     if os.geteuid() != 0:
         return "not root"
     for program in ("ip", "/usr/sbin/sshd", "ssh", "ssh-keygen", "unshare"):
@@ -48,7 +48,7 @@ def why_not() -> str:
 
 
 def in_a_chroot() -> bool:
-    """Return whether entering the own mount namespace leads to other mounts."""
+    """Return whether this process is in a chroot: its mount namespace shows other mounts."""
     look = ["cat", "/proc/self/mountinfo"]
     return run(["nsenter", "--mount=/proc/self/ns/mnt", *look]).stdout != run(look).stdout
 
@@ -61,7 +61,7 @@ def run(command: list[str], **options: Any) -> Done:
 
 @contextmanager
 def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """Yield a process that has printed its first line; it is killed after the block."""
+    """Yield a process that has printed `ready`; kill it after the `with` block."""
     options: dict[str, Any] = {"text": True, "cwd": REPOSITORY, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, stdout=subprocess.PIPE, **options) as process:
         deadline = Timer(SECONDS, process.kill)
@@ -93,7 +93,7 @@ class Lab:
         assert done.returncode == 0, done.stderr
 
     def down(self) -> None:
-        """Remove it, and assert that nothing is left."""
+        """Remove the lab, and assert that nothing is left."""
         done = self.run("down")
         assert done.returncode == 0, done.stderr
         assert self.traces() == []
@@ -114,12 +114,12 @@ class Lab:
         return json.loads((self.folder / "state.json").read_text())
 
     def pids(self) -> list[int]:
-        """Return its first processes: the keeper's and the hosts'."""
+        """Return the PIDs of the lab's keeper and of each host's first process."""
         known = self.state()
         return [known["keeper"]["pid"], *(one["pid"] for one in known["hosts"].values())]
 
     def traces(self) -> list[str]:
-        """Return everything on this machine that has its name or mark."""
+        """Return all processes, files, mounts and namespaces with the lab's name or mark."""
         folders = [self.folder, BASE / f".new-{self.name}", *self.groups()]
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         names = run(["ip", "netns", "list"]).stdout.splitlines()
@@ -130,7 +130,7 @@ class Lab:
         ]
 
     def groups(self) -> list[Path]:
-        """Return the folders of its control groups, whether they exist or not."""
+        """Return the folders of the lab's control groups, whether they exist or not."""
         top = Path("/sys/fs/cgroup")
         if (top / "cgroup.controllers").exists():
             return [top / "zerohttpd-lab" / self.name]
@@ -138,7 +138,7 @@ class Lab:
 
 
 def namespaces(pid: int) -> set[str]:
-    """Return the namespaces of a process that this process does not share."""
+    """Return the namespaces of a process, except those of this process."""
     kinds = ("ipc", "mnt", "net", "pid", "uts")
     return {os.readlink(f"/proc/{pid}/ns/{kind}") for kind in kinds} - {  # noqa: PTH115
         os.readlink(f"/proc/self/ns/{kind}")  # noqa: PTH115
@@ -147,7 +147,7 @@ def namespaces(pid: int) -> set[str]:
 
 
 def processes_in(wanted: set[str]) -> list[int]:
-    """Return the processes that are in one of these namespaces."""
+    """Return the PIDs of the processes in any of these namespaces."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -160,7 +160,7 @@ def processes_in(wanted: set[str]) -> list[int]:
 
 
 def marked_processes(mark: str) -> list[int]:
-    """Return the processes whose UTS namespace has this NIS domain."""
+    """Return the PIDs of the processes whose UTS namespace has this NIS domain."""
     by_namespace: dict[str, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -180,28 +180,29 @@ def marked_processes(mark: str) -> list[int]:
     return found
 
 
-# ---- Another root than the machine's: all that is written there is discarded ----
+# ---- A root whose changes are discarded ----
 
-# The machine's files are the lower layer of an overlay whose upper layer is in memory, and is
-# checked afterwards. The kernel's settings, and this folder, are read-only there.
+# An overlay: its lower layer is the machine's files, its upper layer is in memory and is checked
+# afterwards. The kernel's settings and this folder are read-only in the overlay.
 LAYER, CHROOT = ((Path(__file__).parent / name).read_text() for name in ("layer.sh", "chroot.sh"))
 CHANGES = """
 python3 -I -c 'import json, os
 found = [os.path.join(path, name) for path, _, names in os.walk("/run/layer") for name in names]
 print("\\n" + json.dumps([path.removeprefix("/run/layer") for path in found]))'
 """
-"""Prints the files that were written, as the last line of output."""
+"""Prints the files that were written (JSON), as the last line of output."""
 
 
 def skip_unless_labs_can_be_made_in(script: str) -> None:
-    """Skip if no overlay can be made here: the `/` of a container is one, the last possible."""
+    """Skip the test if no overlay can be made here, e.g. because `/` is an overlay, as in a
+    container."""
     refused = run_in(script, ["sh", "-c", ANOTHER_LAYER])[0].stderr.partition("\n")[0]
     if refused:
         pytest.skip(f"no second overlay on this machine's `/`: {refused}")
 
 
 def run_in(script: str, command: list[str]) -> tuple[Done, list[str]]:
-    """Run a command after a script has made its root; return also the files that changed there."""
+    """Run a command in the root that a script makes. Return the result and the changed files."""
     whole = f'{script}\nset +e\n"$@"\nstatus=$?\n{CHANGES}\nexit $status'
     # Root's shell settings, caches and similar files are ignored.
     environment = {**os.environ, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""However a lab ends, nothing of it is left, and nothing else is changed."""
+"""A lab leaves nothing behind, however it ends, and changes nothing else."""
 
 import os
 import random
@@ -34,13 +34,13 @@ def test_down_leaves_nothing_and_can_be_repeated(lab: Lab) -> None:
     lab.up("--servers", "2")
     assert set(run(["ip", "-br", "link"]).stdout.split()).isdisjoint({*HOSTS, "br0"} - set(links))
     inside = set().union(*(namespaces(pid) for pid in lab.pids()))
-    assert len(inside) >= 5 * 5 + 3  # five hosts with all kinds of their own; the keeper with three
+    assert len(inside) >= 5 * 5 + 3  # 5 namespaces for each of 5 hosts, 3 for the keeper
     lab.on("redis", "setsid sleep 600 > /dev/null 2>&1 & echo > /etc/new")
     groups = [group for groups in lab.state()["groups"].values() for group in groups]
     for group in groups:
         lab.on(Path(group).name, f"mkdir -p {group}/inner/most")
     pids = lab.pids()
-    before = set(processes_in(inside))  # the kernel gives free numbers to other namespaces
+    before = set(processes_in(inside))  # later the kernel may reuse the numbers
     done = lab.run("down")
     assert (done.returncode, done.stderr) == (0, "")
     assert lab.traces() == []
@@ -59,7 +59,7 @@ def test_connections_and_commands_end_with_the_lab(lab: Lab) -> None:
     ):
         lab.down()
         assert client.wait(SECONDS) == 255
-        # It was killed, or it reported that its child was: whichever came first.
+        # The command was killed, or it reported that its child was killed.
         assert command.wait(SECONDS) in (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
@@ -83,7 +83,7 @@ def test_all_ends_with_the_keeper(lab: Lab, number: signal.Signals) -> None:
     keeper, *hosts = lab.pids()
     os.kill(keeper, number)
     wait_for(lambda: all(map(has_ended, hosts)), "the hosts end")
-    lab.up()  # leftovers do not prevent the next one
+    lab.up()  # leftovers do not prevent the next lab
     assert lab.run("status").returncode == 0
 
 
@@ -116,7 +116,7 @@ def test_killed_while_it_is_made(lab: Lab) -> None:
         making = subprocess.Popen(
             lab.command("up"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        # The time is random on purpose; at any time, nothing may be left.
+        # The time is random, because the lab must leave nothing at any time.
         time.sleep(random.uniform(0.1, 1.0) * whole)
         number = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[turn % 3]
         making.send_signal(number)
@@ -136,7 +136,8 @@ def test_killed_while_it_is_made(lab: Lab) -> None:
 def test_a_failure_half_way_is_named_and_leaves_nothing(
     lab: Lab, program: str, other: str, named: str
 ) -> None:
-    """One program is replaced, which only this process sees."""
+    """If a program fails, `up` names the program and leaves nothing. The test replaces the program
+    in a mount namespace of its own."""
     script = f'mount --bind {other} {program} && exec "$@"'
     done = run(["unshare", "--mount", "sh", "-c", script, "-", *lab.command("up")])
     assert done.returncode == 1
@@ -202,19 +203,19 @@ def test_a_user_that_is_no_number_is_refused_with_a_message(lab: Lab) -> None:
 
 
 def test_an_empty_group_above_the_lab_s_is_taken_away(lab: Lab) -> None:
-    """A first lab that failed may have left it. It is removed."""
+    """`down` removes the empty parent group that a failed first lab may have left."""
     tops = [group.parent for group in lab.groups()]
     tops = [top for top in tops if (top.parent / "cgroup.procs").exists()]
     for top in tops:
-        with suppress(OSError):  # some cannot be written
+        with suppress(OSError):  # some folders cannot be written
             top.mkdir()
     lab.down()
-    # Another lab, which may start or stop meanwhile, has its group in there.
+    # Another lab, which may start or stop meanwhile, may have a group there.
     empty = "an empty group is removed"
     wait_for(lambda: all(not top.is_dir() or next(top.glob("*/"), None) for top in tops), empty)
 
 
-# ---- What is not the lab's ----
+# ---- Processes and files that do not belong to the lab ----
 
 
 def namespace_of_hosts(domain: str) -> list[str]:

@@ -108,7 +108,7 @@ def test_temporary_folders_and_devices_are_its_own(lab: Lab) -> None:
 
 
 def test_processes_are_its_own(lab: Lab) -> None:
-    # The end of an ssh connection of the test before may come between the listing and the reading.
+    # A process of an earlier ssh connection may end between the listing and the reading.
     look = "cat /proc/1/comm; cat /proc/[0-9]*/comm 2> /dev/null || true"
     names = lab.on("zerohttpd", look).splitlines()
     assert names[0] == "sshd"
@@ -117,7 +117,7 @@ def test_processes_are_its_own(lab: Lab) -> None:
 
 def test_processes_without_a_parent_are_reaped(lab: Lab) -> None:
     lab.on("load", "exec 2>&1; sleep 0.01 > /dev/null &")
-    # Only the first process of the host can reap it.
+    # Only the first process of the host can reap the orphan.
     left = "grep -ls '^Name:.sleep' /proc/[0-9]*/status || true"
     wait_for(lambda: lab.on("load", left) == "", "an orphan is reaped")
 
@@ -133,7 +133,7 @@ BURN = """
 import os, pathlib, time
 paths = dict(line.split(":", 2)[1:] for line in open("/proc/self/cgroup").read().splitlines())
 for line in open("/proc/self/mountinfo").read().splitlines():
-    root, point = line.split()[3:5]  # which group is seen where: in a container not the topmost
+    root, point = line.split()[3:5]  # in a container the root may be a lower group
     kind, _, options = line.partition(" - ")[2].split()
     if kind == "cgroup2" and "cpu" not in paths:
         group = pathlib.Path(point, os.path.relpath(paths[""], root))
@@ -162,7 +162,8 @@ def test_the_share_holds_and_can_be_seen_from_inside(lab: Lab) -> None:
 
 
 def test_a_group_that_a_killed_benchmark_leaves(lab: Lab) -> None:
-    """A killed benchmark's group (version 2) ends with the lab; the fixture checks that."""
+    """The control group (version 2) of a killed benchmark is removed with the lab (see the
+    fixture)."""
     groups = lab.state()["groups"]["redis"]
     group = next((one for one in groups if Path(one, "cgroup.controllers").exists()), None)
     if group is None:
@@ -201,7 +202,7 @@ def test_commands_answer_for_what_they_run(lab: Lab) -> None:
 
 
 def test_nothing_is_run_where_the_root_is_not_the_host_s(lab: Lab) -> None:
-    """If setns(2) leads elsewhere than to the host's own root, nothing is run."""
+    """A command is not run if setns(2) does not lead to the host's root."""
     state = lab.folder / "state.json"
     known = state.read_text()
     other = json.loads(known)
@@ -240,8 +241,8 @@ scripts/lab down --name "$0" && exit $status
 
 
 def test_ssh_works_where_root_is_locked(make_lab: Callable[[], Lab]) -> None:
-    """ssh to a host works if root has no password, as on a new Ubuntu. `/` is an overlay, and the
-    project is a mount."""
+    """ssh to a host works if root's password is locked, as on a new Ubuntu. `/` is an overlay, and
+    the project is a mount."""
     skip_unless_labs_can_be_made_in(LAYER)
     lab = make_lab()
     words = ["env", "--chdir", str(REPOSITORY), "sh", "-c", LOCKED_UP, lab.name, str(lab.folder)]
@@ -252,7 +253,8 @@ def test_ssh_works_where_root_is_locked(make_lab: Callable[[], Lab]) -> None:
 
 
 def test_in_a_chroot_it_is_refused(make_lab: Callable[[], Lab]) -> None:
-    """Commands would run outside of the hosts. A file that is written there would be seen."""
+    """In a chroot the lab's commands refuse to run, because commands would run outside of the
+    hosts. The test detects any written file."""
     lab, here = make_lab(), ["env", "--chdir", str(REPOSITORY)]
     for verb, words in (("up", []), ("down", []), ("exec", ["load", "touch", "/etc/only-here"])):
         done, changes = run_in(LAYER + CHROOT, [*here, *lab.command(verb, *words)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The decisions before anything is made. These tests need no root."""
+"""The plan of a lab and its error messages. These tests need no root."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from lab.plan import LabError
 
 
 def hosts(servers: int, cpus: list[int], **shares: int) -> dict[str, tuple[str, int, int | None]]:
-    """Return address, CPU and share of each host."""
+    """Return the address, CPU and CPU share of each host, by name."""
     planned = plan.plan_hosts("10.77.0", servers, cpus, shares)
     return {one.name: (one.address, one.cpu, one.share) for one in planned}
 
@@ -30,7 +30,8 @@ def hosts(servers: int, cpus: list[int], **shares: int) -> dict[str, tuple[str, 
     ],
 )
 def test_hosts_share_the_cpus(cpus: list[int], planned: dict[str, tuple[int, int | None]]) -> None:
-    """Each host has its own of four; the server is alone on the first of two; all share one."""
+    """With four CPUs each host gets its own CPU. With two CPUs the server gets the first CPU alone.
+    All hosts share a single CPU."""
     found = hosts(1, cpus)
     addresses = {name: address for name, (address, *_) in found.items()}
     names = ("load", "nginx", "zerohttpd", "redis")
@@ -85,7 +86,7 @@ def test_the_refusing_layer_decides_the_fix(error: OSError, words: str) -> None:
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
 AS_NOBODY += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
-"""A user other than root, who may read this folder anywhere, also below /root."""
+"""Changes to another user who may read this folder, even below /root."""
 
 
 @pytest.mark.parametrize("verb", ["up", "down", "exec"])

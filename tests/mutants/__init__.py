@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Mutants: the servers with one fault each; they measure how many faults the grader finds.
+"""Mutants: servers with one planted fault each. They measure how many faults the grader finds.
 
 corpus   reads the TOML files next to it and applies a mutant to a copy of the sources
 run      grades mutants, several at a time, and prints the table of docs/explanation/mutants.md

@@ -11,7 +11,7 @@ from bench.host.project import toml_of
 
 HERE = Path(__file__).parent
 KINDS = {"blocking": "03_preforking", "threaded": "04_threading", "evented": "07_epoll"}
-"""Each kind, and the server that represents it if a mutant names no other."""
+"""Each kind of server, and the server that is graded if a mutant names none."""
 
 
 class Mutant(NamedTuple):
@@ -19,7 +19,7 @@ class Mutant(NamedTuple):
     title: str
     """The fault in words, for the table."""
     file: str
-    """Path below the project's top folder; SERVER is replaced by the server's folder."""
+    """The path in the project; SERVER is replaced by the server's folder."""
     old: str
     new: str
     named: tuple[str, ...]
@@ -28,7 +28,7 @@ class Mutant(NamedTuple):
     more: tuple[tuple[str, str], ...] = ()
     """Further replacements in the same file: old and new."""
     server: str = ""
-    """The server that has the fault; empty: the representative of each kind."""
+    """The server that gets the fault; empty: the server of each kind in KINDS."""
 
     def changed(self, root: Path) -> str:
         """Return the file's text with the fault. Raise ValueError unless each old text occurs
@@ -41,7 +41,7 @@ class Mutant(NamedTuple):
         return text
 
     def apply(self, root: Path) -> None:
-        """Build the fault into a copy of the project. Raise ValueError if its text is not found
+        """Plant the fault in a copy of the project. Raise ValueError unless each old text occurs
         once."""
         (root / self.file).write_text(self.changed(root), encoding="utf-8")
 

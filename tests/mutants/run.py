@@ -3,7 +3,7 @@
 
 Each mutant is built in its own copy of the project and graded there by `zerohttpd grade`. The
 grader's namespaces isolate the runs. Each result is appended to a file at once; a second call skips
-what the file already has.
+jobs whose results are in the file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Job(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the mutant's name, or that of a run without one."""
+        """Return the mutant's name, or a name for a run without a mutant."""
         return self.mutant.name if self.mutant else f"{UNCHANGED}{self.number}"
 
 
@@ -143,7 +143,7 @@ def table(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _read(file: Path) -> list[Result]:
-    """Return the results so far, without those of mutants that were removed from the corpus."""
+    """Return the results so far, except of mutants that were removed from the corpus."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     results = [Result(**json.loads(line)) for line in lines]
     corpus = {(kind, mutant.name) for mutant in mutants() for kind in mutant.kinds}
@@ -174,7 +174,7 @@ def main() -> None:
     results = _read(options.results)
     done = {(r.kind, r.mutant) for r in results}
     jobs = [] if options.table else [j for j in _jobs(options) if (j.kind, j.name) not in done]
-    # Shuffled, but always in the same order: the results so far are a fair sample of the corpus.
+    # A fixed random order, so that the results so far are a fair sample of the corpus.
     random.Random(1).shuffle(jobs)
     with ThreadPoolExecutor(options.jobs) as pool, options.results.open("a") as out:
         running = {pool.submit(grade, job, options.seconds): job for job in jobs}

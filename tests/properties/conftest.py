@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Properties: what must be true for a parser and another program that read the same bytes.
-
-`make test` tries the same examples each time; `make fuzz` looks for new ones. Each failure that was
-found is an @example of its test.
+"""Properties: our parsers and other programs must interpret the same bytes in the same way. `make
+test` always tries the same examples; `make fuzz` looks for new examples. Each failure that was
+found is an @example of a test.
 """
 
 import json
@@ -21,7 +20,7 @@ PROGRAM = REPOSITORY / "build/release/tests/properties/parsers"
 
 
 class Parsers:
-    """The C parsers of lib/proto, in a program that runs next to the tests; a context manager."""
+    """The C parsers of lib/proto, in another process; a context manager."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -29,18 +28,18 @@ class Parsers:
         )
 
     def call(self, name: str, data: bytes) -> Any:
-        """Return the answer of the parser of that name. Raise AssertionError if it dies."""
+        """Return the result of a parser from its JSON. Raise AssertionError if the process ends."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         stdin.write(b"%s %d\n" % (name.encode(), len(data)) + data)
         stdin.flush()
         size = stdout.readline()
-        assert size, f"the parsers died of {name} {data!r}: {self._process.wait()}"
+        assert size, f"the process ended at {name} {data!r}: {self._process.wait()}"
         return json.loads(stdout.read(int(size)))
 
     def text(self, name: str, data: bytes) -> bytes:
-        """Return the bytes that a parser answers; its answer must have nothing else."""
+        """Return the result of a parser whose result is a single string."""
         return bytes.fromhex(self.call(name, data))
 
     def __enter__(self) -> Self:

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Call the parsers of lib/proto for other programs.  Until its input ends, it
- * reads a line "NAME LENGTH" and so many bytes, and answers with a line
- * "LENGTH" and so many bytes of JSON, in which strings are hexadecimal.
+ * Call the parsers of lib/proto for other programs.  This program repeatedly
+ * reads a line "NAME LENGTH" and LENGTH bytes of input.  It prints a line
+ * "LENGTH" and LENGTH bytes of JSON, in which strings are hexadecimal.
  *
- * If a parser has two strings, the first one ends at the first LF.
+ * If a parser needs two strings, the first string ends at the first LF.
  */
 #include "proto/encoding.h"
 #include "proto/html.h"
 #include "proto/http.h"
-#include "proto/http_chunks.h"
 #include "proto/http_fields.h"
-#include "proto/path.h"
 #include "proto/resp.h"
 
 #include <inttypes.h>
@@ -72,8 +70,8 @@ static void print_reply(FILE *out, const struct resp_reply *reply) {
 
 /* ---- The parsers ---- */
 
-/* Parse a head, and its body if it is in chunks: "end" is the end of the
-   request, or the beginning of a body with Content-Length. */
+/* Parse a head, and a chunked body.  "end" is the end of the request, or the
+   beginning of a body with Content-Length. */
 static void run_request(FILE *out, struct view input) {
     struct http_request request;
     struct http_chunks chunks = {0};
@@ -200,7 +198,8 @@ static const struct parser *find(const char *name) {
     give_up("no such parser");
 }
 
-/* The memory has this size only, so that a sanitizer detects a read past it. */
+/* Calls a parser with input in memory of the exact size, so that a sanitizer
+   detects a read past the end. */
 static void answer(const struct parser *parser, size_t length) {
     char *input = malloc(length + (length == 0)), *text;
     size_t size;
@@ -225,7 +224,7 @@ int main(void) {
 
     while (scanf("%31s %zu", name, &length) == 2) {
         if (getchar() != '\n' || length > INPUT_LIMIT)
-            give_up("a line must read: NAME LENGTH");
+            give_up("a line is not: NAME LENGTH");
         answer(find(name), length);
     }
     return EXIT_SUCCESS;

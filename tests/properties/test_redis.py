@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Redis' replies are parsed as by the parser of redis-py."""
+"""Our parser and redis-py interpret replies of Redis in the same way."""
 
 import io
 from typing import Any
@@ -25,7 +25,7 @@ class Bytes:
 
 
 def read_with_redis_py(data: bytes) -> tuple[Any, int]:
-    """Return a reply and how many bytes it has. Raise RedisError or ValueError."""
+    """Parse a reply with redis-py; return its value and length. Raise RedisError or ValueError."""
     parser = _RESP2Parser(socket_read_size=1 << 20)
     parser._buffer = SocketBuffer(Bytes(data), 1 << 20, 1.0)  # type: ignore[arg-type]
     parser.encoder = Encoder("utf-8", "strict", decode_responses=False)
@@ -34,7 +34,7 @@ def read_with_redis_py(data: bytes) -> tuple[Any, int]:
 
 
 def plain(reply: Any) -> Any:
-    """Return our reply in the form of redis-py's: statuses and strings are both bytes."""
+    """Return a reply of our parser in the form of redis-py: statuses and strings are both bytes."""
     if isinstance(reply, list):
         return [plain(item) for item in reply]
     if isinstance(reply, dict):
@@ -44,7 +44,7 @@ def plain(reply: Any) -> Any:
 
 
 def without_words(reply: Any) -> Any:
-    """Return errors without their text, because redis-py splits it."""
+    """Return a reply in which errors have no text, because redis-py splits the text."""
     if isinstance(reply, list):
         return [without_words(item) for item in reply]
     return "error" if isinstance(reply, RedisError) else reply
@@ -69,7 +69,7 @@ replies = st.recursive(
 
 @given(replies, st.binary(max_size=8))
 def test_what_redis_may_say_is_read_alike(parsers: Parsers, data: bytes, behind: bytes) -> None:
-    """Each valid reply is read to its end and no further, with the same value."""
+    """Both parsers read a valid reply exactly to its end, with the same value."""
     got = parsers.call("resp", data + behind)
     assert got["used"] == len(data)
     reply, used = read_with_redis_py(data + behind)

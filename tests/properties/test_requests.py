@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Heads and chunked bodies are parsed as by h11.
-
-h11 is the more lenient of the two: each request that the servers accept it must accept, and read as
-the same one. In addition, each request that is valid by the grammar must be accepted.
+"""Our parser and h11 interpret requests in the same way. h11 is more lenient: it must accept each
+request that the servers accept, and read the same request. In addition, the servers must accept
+each request that is valid by the grammar.
 """
 
 import re
@@ -27,7 +26,7 @@ queries = st.one_of(
     ),
 )
 blanks = st.sampled_from([b"", b" ", b"\t", b" \t "])
-# RFC 9110, section 5.5: visible characters and obs-text at both ends, blanks between.
+# RFC 9110, section 5.5: visible characters and obs-text, with blanks only between them.
 visible = st.binary(max_size=10).map(lambda data: bytes(b for b in data if b > 0x20 and b != 0x7F))
 values = st.lists(visible, max_size=3).map(lambda words: b" ".join(words).strip())
 SPECIAL = (b"host", b"content-length", b"transfer-encoding", b"expect", b"connection", b"upgrade")
@@ -36,7 +35,7 @@ others = st.tuples(tokens.filter(lambda name: name.lower() not in SPECIAL), valu
 
 @dataclass(frozen=True)
 class Body:
-    """A body: the lines that announce it, its bytes on the wire, and its decoded content."""
+    """A body: the header lines that announce the body, its sent bytes, and its decoded content."""
 
     fields: tuple[tuple[bytes, bytes], ...]
     raw: bytes
@@ -101,7 +100,7 @@ class Seen:
 
 
 def read_with_h11(data: bytes) -> Seen | str:
-    """Return what h11 reads; a sentence if it refuses, or needs more."""
+    """Return the request that h11 reads, or a text if h11 rejects it or needs more bytes."""
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
     connection.receive_data(data)
     request, body, expects = None, b"", False
@@ -128,7 +127,7 @@ def read_with_h11(data: bytes) -> Seen | str:
 
 
 def read_with_ours(parsers: Parsers, data: bytes) -> Seen | str:
-    """Return what our parsers read; a sentence if they refuse, or need more."""
+    """Return the request that our parsers read, or a text if they reject it or need more bytes."""
     got = parsers.call("request", data)
     if got["head"] <= 0:
         return f"the head is {got['head']}"
@@ -150,7 +149,7 @@ def read_with_ours(parsers: Parsers, data: bytes) -> Seen | str:
 def test_what_is_right_is_read_alike(
     parsers: Parsers, request_: tuple[bytes, Body], behind: bytes
 ) -> None:
-    """Both parsers read the same request from valid bytes, and nothing after its end."""
+    """Both parsers read a valid request exactly to its end, with the same result."""
     data, body = request_
     ours = read_with_ours(parsers, data + behind)
     assert isinstance(ours, Seen), ours
@@ -178,7 +177,7 @@ def spoiled_requests(draw: st.DrawFn) -> bytes:
     return data
 
 
-# RFC 9112, section 7.1.1, allows it, and h11 does not.
+# RFC 9112, section 7.1.1, allows this, and h11 does not.
 BLANK_BEFORE_EXTENSION = re.compile(rb"[0-9A-Fa-f][ \t]+;")
 # RFC 9112, section 2.2: a server should skip them, and h11 does not.
 EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
@@ -188,7 +187,7 @@ EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 @example(b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0;a\r\n\r\n")
 @example(b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
 def test_what_is_accepted_is_read_alike(parsers: Parsers, data: bytes) -> None:
-    """Each request that our parsers accept is the same for h11, and so for a proxy before them."""
+    """h11, like a proxy in front of a server, reads the same request as our parsers."""
     ours = read_with_ours(parsers, data)
     if isinstance(ours, str):
         return

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Forms, paths, HTML, dates and entity tags are parsed as by Python's own modules."""
+"""Our parsers and Python's modules interpret forms, paths, HTML, dates and ETags in the same
+way."""
 
 import html
 import posixpath
@@ -27,7 +28,7 @@ names = st.sampled_from([b"a", b"b", b"a b", b"", b"%", b"a=b", b"\xe9"])
 @example(b"&", b"")
 @example(b"&=0", b"")
 def test_form(parsers: Parsers, body: bytes, name: bytes) -> None:
-    """The first field of a name is the same as for urllib."""
+    """The first field with a name has the same value for our parser and urllib."""
     pairs = parse_qsl(
         body.decode("latin-1"), keep_blank_values=True, encoding="latin-1", separator="&"
     )
@@ -45,11 +46,11 @@ def test_form(parsers: Parsers, body: bytes, name: bytes) -> None:
     st.lists(st.sampled_from(["a", "b", ".", "..", "", "%2e", "%2E%2e", "%2f", "%C3%A9", "..."]))
 )
 def test_path(parsers: Parsers, segments: list[str]) -> None:
-    """A path is normalised as by posixpath; a path that leaves the root is refused."""
+    """A path is normalised like in posixpath; a path that leaves the root is rejected."""
     target = "/" + "/".join(segments)
     got = parsers.call("path", target.encode())
     decoded = unquote_to_bytes(target)
-    # A root with a name that a path above it cannot contain.
+    # A root whose name cannot occur in a path.
     below = posixpath.normpath(b"/root/" + decoded)
     depth, climbs = 0, False
     for segment in decoded.split(b"/"):
@@ -65,7 +66,7 @@ def test_path(parsers: Parsers, segments: list[str]) -> None:
 
 @given(st.binary(max_size=30))
 def test_escaped_path(parsers: Parsers, name: bytes) -> None:
-    """A name of any bytes can be requested, except with a NUL or as a dot segment."""
+    """A client can request a file name of any bytes except NUL, and except dot segments."""
     got = parsers.call("path", b"/" + quote_from_bytes(name, safe="").encode())
     if b"\0" in name:
         assert got == -400
@@ -84,7 +85,7 @@ UNWANTED = (
 @given(st.text(max_size=40))
 @example("a\x85b\u202ec\u2067d\u200fe\uffff")
 def test_html(parsers: Parsers, text: str) -> None:
-    """A reader sees the text, with U+FFFD for characters that would break the page."""
+    """The page shows the text, with U+FFFD instead of characters that would change the page."""
     shown = parsers.text("html", text.encode("utf-8", "surrogatepass")).decode("utf-8")
     assert not set(shown) & set("<>\"'")
     expected = re.sub(UNWANTED, "\ufffd", text)
@@ -111,7 +112,7 @@ moments = st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)).map(
 
 @given(moments)
 def test_date_of_three_forms(parsers: Parsers, moment: datetime) -> None:
-    """All three formats are read, and the first is written: RFC 9110, section 5.6.7."""
+    """Our parser reads all three formats of dates and writes the first: RFC 9110, section 5.6.7."""
     seconds = int(moment.timestamp())
     text = format_datetime(moment, usegmt=True)
     assert parsers.call("date", text.encode()) == seconds
@@ -146,7 +147,7 @@ commas = st.sampled_from([",", ", ", " ,\t", ",,", ", ,"])
 
 @given(st.lists(tags, max_size=5), st.lists(commas, min_size=5, max_size=5), ours)
 def test_entity_tags(parsers: Parsers, listed: list[str], between: list[str], etag: str) -> None:
-    """A tag matches a list if it is one of its elements: RFC 9110, section 8.8.3.2."""
+    """A tag matches a list that contains the tag: RFC 9110, section 8.8.3.2."""
     value = "".join(tag + comma for tag, comma in zip(listed, between, strict=False))
     elements = parse_http_list(value)
     assert [e for e in elements if e] == listed  # the other program reads what we wrote

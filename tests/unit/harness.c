@@ -67,7 +67,7 @@ struct view guarded(struct view vector, enum guard guard) {
     char *start = guard == GUARD_AFTER ? area + after : area;
     if (vector.length > 0)
         memmove(start, vector.data, vector.length);
-    /* Digits, for a parser that reads a number beyond its end. */
+    /* Digits reveal a parser that reads a number past the end. */
     if (guard == GUARD_BEFORE)
         for (size_t i = 0; i < 64 && i < after; i++)
             start[vector.length + i] = i % 2 == 0 ? '4' : '1';
@@ -93,8 +93,7 @@ static void feed_whole(parser parse, const void *row, struct view vector,
            "whole, guard before it", vector.length);
 }
 
-/* Byte by byte, like a caller: `seen` is the number of bytes at the last call.
- */
+/* Feeds one byte more at each call, like a real caller. */
 static void feed_bytes(parser parse, const void *row, struct view vector,
                        ssize_t expected) {
     size_t until = expected > 0 ? (size_t)expected : vector.length;
@@ -112,8 +111,7 @@ static void feed_bytes(parser parse, const void *row, struct view vector,
            expected, "byte by byte", until);
 }
 
-/* In two pieces, cut at each place; long vectors are cut at about 500 places.
- */
+/* Feeds two pieces, cut at each offset; long vectors at about 500 offsets. */
 static void feed_pieces(parser parse, const void *row, struct view vector,
                         ssize_t expected) {
     size_t step = vector.length / 500 + 1;
@@ -121,13 +119,13 @@ static void feed_pieces(parser parse, const void *row, struct view vector,
     for (size_t cut = 1; cut < vector.length; cut += step) {
         struct view piece = view_slice(vector, 0, cut);
         if (parse(guarded(piece, GUARD_AFTER), 0, row) != 0)
-            return; /* decided early; feed_bytes has checked that */
+            return; /* feed_bytes has checked early results */
         expect(parse(guarded(vector, GUARD_AFTER), cut, row), expected,
                "in two pieces, the first one", cut);
     }
 }
 
-/* Other bytes follow: they must not change the result. */
+/* Feeds more bytes after the vector, which must not change the result. */
 static void feed_with_tail(parser parse, const void *row, struct view vector,
                            ssize_t expected) {
     static const struct view tails[] = {

@@ -2,13 +2,13 @@
 /*
  * Shared code of all unit tests.
  *
- *   - A suite: each function TEST and each row of a TEST_TABLE is a separate
- *     test with a name.  main() runs all of them.
+ *   - A suite: each TEST function and each row of a TEST_TABLE is a separate
+ *     test with a name.  main() runs all tests.
  *   - Guarded bytes: a vector is copied next to a page without access rights,
- *     so that reading one byte too many ends the program at that instruction.
- *   - feed() passes bytes to a parser in the ways in which they may come from a
- *     network: all at once, in two pieces cut anywhere, byte by byte, and with
- *     bytes of another message after them.
+ *     so that a read past its end ends the program at that instruction.
+ *   - feed() passes bytes to a parser as a network may deliver them: all at
+ *     once, in two pieces cut anywhere, byte by byte, and with more bytes after
+ *     the message.
  */
 #ifndef UNIT_HARNESS_H
 #define UNIT_HARNESS_H
@@ -29,7 +29,7 @@
 /* A view of a literal, for tables of vectors. */
 #define V(literal) VIEW_INITIALIZER(literal)
 
-/* Begins a test with the name of its function, which is added before main. */
+/* Begins a test that is named after its function, and adds it to the suite. */
 #define TEST(function)                                                         \
     static void function(void **state);                                        \
     __attribute__((constructor)) static void add_##function(void) {            \
@@ -51,8 +51,8 @@ void suite_add(const char *name, CMUnitTestFunction function, const void *row);
 #define GUARDED_LIMIT ((size_t)4 * 1024 * 1024)
 
 enum guard {
-    GUARD_AFTER,  /* the last byte is the last of its page */
-    GUARD_BEFORE, /* the first byte is the first; "4141..." follows */
+    GUARD_AFTER,  /* the vector ends at the end of a page */
+    GUARD_BEFORE, /* it begins at the beginning; "4141..." follows */
     GUARDS,       /* their number */
 };
 
@@ -61,18 +61,18 @@ enum guard {
 struct view guarded(struct view vector, enum guard guard);
 
 /*
- * A parser that returns "consumed" (> 0), "need more" (0) or "bad" (< 0).  The
- * row has the expected values: the function asserts all of them each time it
- * returns "consumed".  The first `seen` bytes were there at the last call.
+ * A parser that returns "consumed" (> 0), "need more" (0) or "bad" (< 0).  It
+ * asserts the expected values in `row` before it returns "consumed".  The first
+ * `seen` bytes were there at the previous call.
  */
 typedef ssize_t (*parser)(struct view input, size_t seen, const void *row);
 
 /*
- * Feeds the vector in every way and expects as the result of the parser:
+ * Feeds the vector in every way.  Fails unless the parser returns, if expected:
  *
- *     > 0   this number when so many bytes are there, before that "need more"
- *     0     "need more", always
- *     < 0   this number at the last byte, before that "need more" or the number
+ *     > 0   this number when it has so many bytes, with fewer bytes "need more"
+ *     0     always "need more"
+ *     < 0   this number with all bytes, with fewer "need more" or this number
  */
 void feed(parser parse, const void *row, struct view vector, ssize_t expected);
 

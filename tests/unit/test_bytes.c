@@ -287,7 +287,7 @@ TEST(buffer_keeps_every_byte_while_it_grows) {
     assert_int_equal(buffer.length, 300000);
     for (size_t i = 0; i < buffer.length; i++)
         assert_int_equal(buffer.data[i], (char)(i * 7 % 251));
-    assert_true(moves < 40); /* it grows by a share, not by a step */
+    assert_true(moves < 40); /* the size grows by a factor */
     buffer_free(&buffer);
     assert_empty(&buffer);
 }
@@ -295,7 +295,8 @@ TEST(buffer_keeps_every_byte_while_it_grows) {
 TEST(reserve_makes_room_and_no_more) {
     struct buffer buffer = {0};
 
-    assert_non_null(buffer_reserve(&buffer, 0)); /* a place, even for none */
+    assert_non_null(
+        buffer_reserve(&buffer, 0)); /* not NULL, even for 0 bytes */
     buffer_append(&buffer, VIEW("head"));
     for (size_t more = 1; more < 70000; more = more * 3 + 1) {
         char *room = buffer_reserve(&buffer, more);

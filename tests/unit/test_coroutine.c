@@ -109,7 +109,7 @@ static void sleep_for(void *argument) {
         order[ended++] = time;
 }
 
-/* If one coroutine has a wrong place in the heap, some wake too late. */
+/* If a coroutine has a wrong index in the heap, some coroutines wake late. */
 TEST(deadlines_are_kept_in_order) {
     int times[MANY];
 
@@ -157,8 +157,7 @@ static void receive_all(void) {
     coroutine_received_all(sockets[1]);
 }
 
-/* The end of the stream comes with the last bytes, and must still be received.
- */
+/* The end of a stream that arrived with the last bytes is still received. */
 TEST(an_empty_socket_is_known) {
     begin(1);
     assert_int_equal(send(sockets[0], "x", 1, 0), 1);
@@ -210,8 +209,8 @@ static int64_t resume_first(void) {
     return clock_milliseconds() + 1;
 }
 
-/* The loop calls the service before each sleep, and sleeps no longer than the
-   service allows. */
+/* The loop calls the service before each sleep, which lasts at most as long as
+   the service returns. */
 TEST(a_service_resumes_others) {
     int number = 0;
 
@@ -250,8 +249,8 @@ enum { FRAME = 20 * 1024 };
 
 static volatile int *depth; /* the depth that was reached, also by a child */
 
-/* Uses only the lower end of its frame.  The next call gets its address, so
-   that the compiler cannot make a loop of it. */
+/* Uses only the lower end of the frame.  The next call gets the frame's
+   address, so the compiler cannot replace the recursion by a loop. */
 __attribute__((noinline)) static int descend(int level,
                                              const volatile char *above) {
     volatile char frame[FRAME];
@@ -266,7 +265,7 @@ static void overflow(void *argument) {
     *(int *)argument = descend(1, "");
 }
 
-/* A child process does it, because SIGSEGV ends the process. */
+/* A child process overflows the stack, because SIGSEGV ends the process. */
 TEST(a_stack_that_overflows_ends_the_program) {
     int status, result = 0;
 

@@ -61,8 +61,8 @@ TEST(every_byte_can_be_escaped) {
 struct utf8_row {
     const char *name;
     struct view text;
-    size_t length; /* of the first character; 0: there is none */
-    int64_t count; /* of all; -1: not UTF-8 */
+    size_t length; /* bytes of the first character; 0: invalid */
+    int64_t count; /* characters; -1: not UTF-8 */
 };
 #define ONE(name, text, length) {"utf8: " name, V(text), length, 1}
 #define NONE(name, text)        {"not utf8: " name, V(text), 0, -1}
@@ -92,19 +92,19 @@ static const struct utf8_row utf8_rows[] = {
     {"utf8: rubbish after a letter", V("a\xff"), 1, -1},
     {"utf8: cut off after a letter", V("a\xe2\x82"), 1, -1},
 
-    NONE("a continuation", "\x80"),
-    NONE("the last continuation", "\xbf"),
+    NONE("a continuation byte", "\x80"),
+    NONE("the last continuation byte", "\xbf"),
     NONE("cut off, of 2", "\xc3"),
     NONE("cut off, 1 of 3", "\xe2"),
     NONE("cut off, 2 of 3", "\xe2\x82"),
     NONE("cut off, 1 of 4", "\xf0"),
     NONE("cut off, 2 of 4", "\xf0\x9f"),
     NONE("cut off, 3 of 4", "\xf0\x9f\x98"),
-    NONE("a letter in place 2 of 2", "\xc3"
-                                     "a"),
-    NONE("a letter in place 3 of 3", "\xe2\x82"
-                                     "a"),
-    NONE("a start in place 2 of 2", "\xc3\xc3"),
+    NONE("a letter as byte 2 of 2", "\xc3"
+                                    "a"),
+    NONE("a letter as byte 3 of 3", "\xe2\x82"
+                                    "a"),
+    NONE("a start byte as byte 2 of 2", "\xc3\xc3"),
     NONE("overlong NUL", "\xc0\x80"),
     NONE("overlong slash, 2", "\xc0\xaf"),
     NONE("overlong slash, 3", "\xe0\x80\xaf"),
@@ -116,7 +116,7 @@ static const struct utf8_row utf8_rows[] = {
     NONE("the last surrogate", "\xed\xbf\xbf"),
     NONE("a pair of surrogates", "\xed\xa0\xbd\xed\xb8\x80"),
     NONE("U+110000", "\xf4\x90\x80\x80"),
-    NONE("a start of F5", "\xf5\x80\x80\x80"),
+    NONE("the start byte F5", "\xf5\x80\x80\x80"),
     NONE("five bytes", "\xf8\x88\x80\x80\x80"),
     NONE("FE", "\xfe"),
     NONE("FF", "\xff"),
@@ -134,7 +134,7 @@ static void utf8(void **state) {
     }
 }
 
-/* A second implementation: that of the C library, which may accept more. */
+/* Returns the length of a character as the C library decodes it. */
 static size_t reference_length(const unsigned char *bytes, size_t length,
                                uint32_t *code) {
     mbstate_t state = {0};
@@ -145,8 +145,8 @@ static size_t reference_length(const unsigned char *bytes, size_t length,
     return size == 0 ? 1 : size; /* 0: the character is NUL */
 }
 
-/* All first and second bytes, with third and fourth ones from both sides of
-   every border, in all lengths. */
+/* Tests all first and second bytes, with third and fourth bytes on both sides
+   of every border, in all lengths. */
 TEST(utf8_agrees_with_its_definition) {
     static const unsigned char borders[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90,
                                             0x9f, 0xa0, 0xbf, 0xc0, 0xff};

@@ -19,8 +19,8 @@ static bool watch(void *context, struct event_source *source,
     return context == NULL || source == NULL || interest == 0;
 }
 
-/* A slot is used again, all zero.  Before that, the address sanitizer reports
-   code that uses the closed connection. */
+/* A reused slot is all zero.  Until its reuse, the address sanitizer reports
+   code that accesses the closed connection. */
 TEST(a_slot_is_used_again) {
     static const struct architecture architecture = {.name = "test"};
     static struct server server = {.architecture = &architecture,

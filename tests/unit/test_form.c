@@ -95,7 +95,7 @@ static void field(void **state) {
     buffer_free(&value);
 }
 
-/* A field keeps all its bytes, even if each of them is escaped. */
+/* A field has all its bytes, even if each byte is escaped. */
 TEST(every_byte_comes_back) {
     struct buffer body = {0};
     struct buffer value = {0};

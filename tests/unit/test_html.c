@@ -91,7 +91,7 @@ static void text(void **state) {
     buffer_free(&html);
 }
 
-/* For every two bytes, the output is UTF-8, without markup and without control
+/* For all pairs of bytes, the output is UTF-8 without markup and control
    characters. */
 TEST(every_pair_of_bytes_is_safe) {
     struct buffer html = {0};
@@ -117,7 +117,7 @@ TEST(every_pair_of_bytes_is_safe) {
     buffer_free(&html);
 }
 
-/* Blocks of bytes are compared at once, so each byte is tried at each place. */
+/* The code compares blocks of bytes, so each byte is tried at each offset. */
 TEST(each_byte_at_each_place) {
     struct buffer html = {0}, expected = {0};
     char text[50];

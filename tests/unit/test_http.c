@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that are accepted: lib/proto/http.c.  test_http_reject.c has those
- * that are rejected, test_http_limits.c those that are too long.
+ * Valid requests: lib/proto/http.c.  test_http_reject.c has invalid requests,
+ * test_http_limits.c requests that are too long.
  *
  * Every test builds a head with the expected value of each member of the parsed
  * request; feed() then gives it to the parser in every way.
@@ -33,7 +33,7 @@ static struct http_request plain_request(void) {
     };
 }
 
-/* A field that was not sent has no data; an empty field has. */
+/* The data of a field are NULL only if the field was not sent. */
 static void assert_field_equal(struct view got, struct view expected) {
     assert_int_equal(got.data == NULL, expected.data == NULL);
     assert_view_equal(got, expected);
@@ -134,12 +134,12 @@ static const struct line_row lines[] = {
     {"absolute, POST", V("POST http://b/c HTTP/1.1"), HTTP_POST, PATH("/c")},
     {"absolute, OPTIONS", V("OPTIONS http://b/c HTTP/1.1"), HTTP_OPTIONS,
      PATH("/c")},
-    /* RFC 9112, section 3.2.4: this is how a proxy is asked for "*". */
+    /* RFC 9112, section 3.2.4: so a client asks a proxy for "*". */
     {"absolute OPTIONS, no path", V("OPTIONS http://b HTTP/1.1"), HTTP_OPTIONS,
      PATH("*")},
     {"absolute, OPTIONS, only a query", V("OPTIONS http://b?c HTTP/1.1"),
      HTTP_OPTIONS, V("/"), V("c")},
-    /* RFC 9110, section 2.5: read as the highest minor version known. */
+    /* RFC 9110, section 2.5: unknown minor versions are read as 1.1. */
     {"HTTP/1.2 is read as 1.1", V("GET / HTTP/1.2"), HTTP_GET, ROOT},
     {"HTTP/1.9 is read as 1.1", V("GET / HTTP/1.9"), HTTP_GET, ROOT},
 };
@@ -198,8 +198,8 @@ static const struct field_row fields[] = {
      IN(if_modified_since), V("Sun, 06 Nov 1994 08:49:37 GMT")},
     {"If-Range", V(HOST "If-Range: \"x\"\r\n"), IN(if_range), V("\"x\"")},
     {"Range", V(HOST "Range: bytes=0-1\r\n"), IN(range), V("bytes=0-1")},
-    /* These fields are no lists: if one occurs twice, it is ignored.  RFC 9110,
-       section 5.3. */
+    /* These fields are not lists: a field that occurs twice is ignored.  RFC
+       9110, section 5.3. */
     {"Range twice", V(HOST "Range: bytes=0-1\r\nRange: bytes=2-3\r\n"),
      IN(range), V("")},
     {"Range twice, the first empty", V(HOST "Range:\r\nrange: bytes=2-3\r\n"),
@@ -351,7 +351,7 @@ static void body(void **state) {
 struct lines_row {
     const char *name;
     struct view fields;
-    struct view values; /* of all lines of If-Match, each in brackets */
+    struct view values; /* of all If-Match lines, each in brackets */
 };
 static const struct lines_row several[] = {
     {"lines: none", V(HOST), V("")},
@@ -386,7 +386,7 @@ static void lines_of_a_list(void **state) {
     buffer_free(&got);
 }
 
-/* ---- The method of a head that is bad or not whole ---- */
+/* ---- The method of an invalid or incomplete head ---- */
 
 struct method_row {
     const char *name;
@@ -412,7 +412,7 @@ static void method_is_known(void **state) {
     assert_int_equal(request.method, row->method);
 }
 
-/* ---- Heads that are not whole ---- */
+/* ---- Incomplete heads ---- */
 
 TEST(unfinished_heads_need_more) {
     static const struct view heads[] = {

@@ -2,14 +2,14 @@
 /* Chunked bodies: lib/proto/http_chunks.c; RFC 9112, section 7.1. */
 #include "config.h"
 #include "harness.h"
-#include "proto/http_chunks.h"
+#include "proto/http.h"
 
 #include <string.h>
 
 struct row {
     const char *name;
     struct view input;
-    int status; /* 0: good, the whole input is the chunked body */
+    int status; /* 0: the whole input is a valid chunked body */
     struct view body;
 };
 #define GOOD(name, input, body) {name, V(input), 0, V(body)}
@@ -84,8 +84,9 @@ static const struct row rows[] = {
     BAD("trailers before LF", "0\r\nX: b\r\n\n"),
 };
 
-/* Decodes the input in pieces; the first has another size.  Returns the number
-   of bytes of the chunks, or the error.  The buffer gets the body. */
+/* Decodes the input in pieces of `size` bytes, the first of `first` bytes.
+   Appends the body to the buffer; returns the bytes of all chunks, or an error.
+ */
 static ssize_t decode_pieces(struct view input, size_t first, size_t size,
                              struct buffer *body) {
     struct http_chunks chunks = {0};
@@ -108,8 +109,8 @@ static ssize_t decode_pieces(struct view input, size_t first, size_t size,
     return 0;
 }
 
-/* A parser for feed(), which decodes from the beginning each time.  The buffer
-   is the guarded input itself. */
+/* A parser for feed(), which decodes the guarded input from its beginning at
+   each call. */
 static ssize_t decode_whole(struct view input, size_t seen,
                             const void *vector) {
     const struct row *row = vector;
@@ -191,7 +192,7 @@ static void append_chunk(struct buffer *input, size_t length) {
     buffer_append(input, VIEW("\r\n"));
 }
 
-/* Decodes the input whole and in pieces of some sizes, and frees it. */
+/* Decodes the input whole and in pieces of several sizes; frees the input. */
 static void decode_buffer(struct buffer *input, ssize_t expected, size_t body) {
     struct buffer decoded = {0};
     size_t sizes[] = {SIZE_MAX, 1, 2, 1000, 4096};
@@ -231,7 +232,7 @@ TEST(body_one_beyond) {
     body_of(1, BODY_LIMIT, false);
 }
 
-/* They are rejected when the size is read, before a byte of the chunk comes. */
+/* A chunk that is too large is rejected at its size, before its data comes. */
 TEST(sizes_beyond_are_refused_at_once) {
     static const struct view sizes[] = {
         V("10001\r\n"),        V("ffffffff\r\n"),      V("fffffffff"),
@@ -267,7 +268,7 @@ TEST(trailer_at_the_limit) {
                 false);
 }
 
-/* Chunks of one byte cost five more each, and the last one five. */
+/* A chunk of one byte has five bytes of overhead, the last chunk has five. */
 TEST(many_small_chunks) {
     size_t most = (CHUNK_OVERHEAD_LIMIT - 5) / 5;
 

@@ -50,11 +50,11 @@ static const struct date_row dates[] = {
     NO_DATE("an unknown month", "Sun, 06 Nob 1994 08:49:37 GMT"),
     NO_DATE("day 0", "Sun, 00 Nov 1994 08:49:37 GMT"),
     NO_DATE("day 32", "Sun, 32 Dec 1994 08:49:37 GMT"),
-    NO_DATE("a day that is not", "Thu, 31 Feb 1994 08:49:37 GMT"),
-    NO_DATE("a leap day that is not", "Wed, 29 Feb 2023 08:49:37 GMT"),
+    NO_DATE("a day that does not exist", "Thu, 31 Feb 1994 08:49:37 GMT"),
+    NO_DATE("29 February in a common year", "Wed, 29 Feb 2023 08:49:37 GMT"),
     NO_DATE("hour 24", "Sun, 06 Nov 1994 24:00:00 GMT"),
     NO_DATE("minute 60", "Sun, 06 Nov 1994 08:60:00 GMT"),
-    /* The RFC has leap seconds; here they are declared to be no dates. */
+    /* The RFC allows leap seconds; this server rejects them. */
     NO_DATE("a leap second", "Sat, 31 Dec 2016 23:59:60 GMT"),
     NO_DATE("second 62", "Sun, 06 Nov 1994 08:49:62 GMT"),
     NO_DATE("no seconds", "Sun, 06 Nov 1994 08:49 GMT"),
@@ -85,7 +85,7 @@ TEST(prefixes_are_no_dates) {
     static const struct view forms[] = {
         V("Sun, 06 Nov 1994 08:49:37 GMT"),
         V("Sunday, 06-Nov-94 08:49:37 GMT"),
-        V("Sun Nov  6 08:49:37 199"), /* a shorter year is a year */
+        V("Sun Nov  6 08:49:37 199"), /* a shorter year is valid */
     };
     time_t time;
 
@@ -99,7 +99,7 @@ TEST(prefixes_are_no_dates) {
 TEST(format_and_parse_are_inverse) {
     char text[HTTP_DATE_SIZE];
 
-    /* A step of many days, hours, minutes and seconds, up to year 9999. */
+    /* Steps of days, hours, minutes and seconds, up to the year 9999. */
     for (time_t time = 0; time <= 253402300799; time += 12345671) {
         time_t again = -1;
         memset(text, 'x', sizeof text);
@@ -110,7 +110,7 @@ TEST(format_and_parse_are_inverse) {
     }
 }
 
-/* For any time of a file, the text is a date and fits. */
+/* For any file time, the text is a valid date and fits into the buffer. */
 TEST(every_time_has_a_date) {
     static const time_t times[] = {INT64_MAX,    INT64_MIN,     -1,
                                    253402300800, -62167219200L, 1LL << 40};
@@ -132,7 +132,7 @@ TEST(every_time_has_a_date) {
 struct etag_row {
     const char *name;
     struct view value, etag;
-    bool weakly, strongly; /* is it listed? */
+    bool weakly, strongly; /* does the list match? */
 };
 static const struct etag_row etags[] = {
     {"etag: the same", V("\"a\""), V("\"a\""), true, true},
@@ -213,7 +213,7 @@ static const struct range_row ranges[] = {
     RANGE("bytes=-18446744073709551615", 10, 0, 9),
     RANGE("bytes=0-18446744073709551615", 10, 0, 9),
     RANGE("bytes=00-009", 100, 0, 9),
-    RANGE("BYTES=1-2", 10, 1, 2), /* units know no case: section 14.1 */
+    RANGE("BYTES=1-2", 10, 1, 2), /* units ignore case: section 14.1 */
     RANGE("bytes=4294967295-4294967296", 4294967297, 4294967295, 4294967296),
     RANGE("bytes=-1", 18446744073709551615u, 18446744073709551614u,
           18446744073709551614u),
@@ -234,7 +234,7 @@ static const struct range_row ranges[] = {
     AFTER_END("bytes=0-", 0),
     AFTER_END("bytes=0-0", 0),
 
-    NO_RANGE_OF("bytes=-1", 0), /* all of it: section 14.1.2 */
+    NO_RANGE_OF("bytes=-1", 0), /* the whole file: section 14.1.2 */
     NO_RANGE_OF("bytes=-18446744073709551616", 0),
     NO_RANGE(""),
     NO_RANGE("bytes"),
@@ -282,8 +282,8 @@ static void parse_range(void **state) {
     }
 }
 
-/* Numbers too big to hold must not cause a response with wrong bytes: the whole
-   or nothing at all, but never a part. */
+/* A number that does not fit into 64 bits must not become a small number, which
+   would select wrong bytes.  The range must be the whole file or invalid. */
 TEST(huge_numbers_do_not_wrap) {
     uint64_t first;
     uint64_t last;

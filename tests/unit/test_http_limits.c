@@ -84,7 +84,7 @@ static void whole_head(void **state) {
 }
 TEST_TABLE(whole_head, heads)
 
-/* A head that cannot be whole within the limit is rejected before it ends. */
+/* A head is rejected as soon as it must exceed the limit, before its end. */
 TEST(head_without_end) {
     struct buffer head = {0};
 
@@ -115,7 +115,7 @@ TEST(fields_one_beyond) {
     head_with_fields(HEAD_FIELDS_LIMIT + 1, false);
 }
 
-/* ---- The view that comes out ---- */
+/* ---- The resulting view ---- */
 
 TEST(longest_path_comes_out_whole) {
     struct buffer head = {0};

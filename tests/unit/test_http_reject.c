@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that are rejected: lib/proto/http.c.
+ * Invalid requests: lib/proto/http.c.
  *
- * Most of them are bytes that two programs could read as different requests;
- * the first of the two would be a proxy, and the second this server.
+ * Two programs, for example a proxy and this server, could read most of these
+ * bytes as different requests.
  */
 #include "harness.h"
 #include "proto/http.h"
@@ -178,7 +178,7 @@ static const struct row hosts[] = {
     {"Host with half an escape", HOST_IS("a%4"), 400},
 };
 
-/* RFC 9112, sections 6.1 to 6.3: one length, and one way to give it. */
+/* RFC 9112, sections 6.1 to 6.3: a body has one length, given in one way. */
 #define LENGTH(value)   V(POST "Content-Length:" value "\r\n\r\n")
 #define ENCODING(value) V(POST "Transfer-Encoding:" value "\r\n\r\n")
 #define CHUNKED         "Transfer-Encoding: chunked\r\n"
@@ -250,7 +250,7 @@ static ssize_t parse(struct view input, size_t seen, const void *row) {
     ssize_t result = http_parse_head(input, seen, &request);
     (void)row;
 
-    if (result < 0) { /* the page for the client says why, in a sentence */
+    if (result < 0) { /* the error page has a reason */
         assert_non_null(request.complaint);
         size_t length = strlen(request.complaint);
         assert_true(length > 10 && request.complaint[length - 1] == '.');

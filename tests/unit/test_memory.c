@@ -48,7 +48,7 @@ TEST(the_least_limit_holds) {
     assert_int_equal(memory_granted(root), 8000000);
     put("/sys/fs/cgroup/x/y/memory.max", "7000000\n");
     assert_int_equal(memory_granted(root), 7000000);
-    /* In a container only the top may be visible. */
+    /* A container may show only the top group. */
     put("/proc/self/cgroup", "4:memory:/not/here\nnonsense\n");
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "6000000\n");
     assert_int_equal(memory_granted(root), 6000000);
@@ -57,7 +57,8 @@ TEST(the_least_limit_holds) {
     assert_int_equal(system(command), 0);
 }
 
-/* Each process calls budget_set_slot() once: here one process plays both. */
+/* In a server each process calls budget_set_slot() once; this process acts as
+   all of them. */
 static bool take(size_t slot, size_t bytes) {
     budget_set_slot(slot);
     return budget_change(0, bytes);
@@ -78,7 +79,7 @@ TEST(processes_share_one_budget) {
     assert_true(take(0, 40));
     assert_int_equal(taken[0], 100);
     assert_true(budget_change(100, 0));
-    budget_init(100, 50, taken, 3); /* ulimit -d holds for each process */
+    budget_init(100, 50, taken, 3); /* ulimit -d limits each process */
     assert_false(take(0, 51));
     assert_true(take(0, 50));
     assert_true(take(2, 50));

@@ -2,7 +2,7 @@
 /* Paths, decoded and made safe: lib/proto/path.c. */
 #include "config.h"
 #include "harness.h"
-#include "proto/path.h"
+#include "proto/encoding.h"
 
 #include <string.h>
 
@@ -155,7 +155,7 @@ static void assert_safe(const struct buffer *path) {
 
     assert_true(path->length >= 1 && path->length < PATH_SIZE);
     assert_int_equal(strlen(path->data), path->length);
-    assert_int_equal(segment.length, 0); /* it begins with a slash */
+    assert_int_equal(segment.length, 0); /* the path begins with a slash */
     while (left.length > 0) {
         segment = view_cut(&left, '/');
         assert_true(segment.length > 0);
@@ -181,7 +181,7 @@ static void decode(void **state) {
 
 /* ---- All paths of up to six pieces, compared with the definition ---- */
 
-/* A second implementation: a stack of segments.  Returns false for a path
+/* Normalises a path with a stack of segments.  Returns false for a path
    above the root. */
 static bool reference(struct view decoded, struct buffer *path) {
     struct view stack[16];
@@ -244,7 +244,7 @@ TEST(all_short_paths) {
     buffer_free(&path);
 }
 
-/* If a decoded path is decoded again, it stays the same. */
+/* Decoding a decoded path again does not change the path. */
 TEST(decoding_twice_changes_nothing) {
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct buffer path = {0};

@@ -36,8 +36,8 @@ static unsigned count_borrowing(struct redis_pool *pool) {
     return count;
 }
 
-/* The return of a new connection helps two threads: one takes it, and the other
-   may now connect. */
+/* When a new connection is returned, one waiting thread gets it, and another
+   thread may connect. */
 TEST(one_return_serves_two_borrowers) {
     struct redis_server server;
     struct redis_pool pool;
@@ -57,7 +57,7 @@ TEST(one_return_serves_two_borrowers) {
     while (count_borrowing(&pool) < BORROWERS)
         poll(NULL, 0, 1);
     clients[0]->pipeline.source.descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
-    clients[0]->used_at = clock_milliseconds(); /* or it would be closed */
+    clients[0]->used_at = clock_milliseconds(); /* else it is closed */
     redis_pool_return(&pool, clients[0]);
     for (size_t i = 0; i < BORROWERS; i++) {
         pthread_join(borrowers[i].thread, NULL);

@@ -2,8 +2,8 @@
 /*
  * The Redis protocol: lib/proto/resp.c.
  *
- * The tests describe a reply in one line, such as [+OK :1 "text" null], so that
- * a row of the table has all that was found in it.
+ * The tests write a reply in one line, such as [+OK :1 "text" null], so that a
+ * row of the table has the whole content of a reply.
  */
 #include "config.h"
 #include "harness.h"
@@ -14,15 +14,15 @@
 struct row {
     const char *name;
     struct view input;
-    ssize_t result; /* 0: all of the input is one reply */
+    ssize_t result; /* 0: the whole input is one reply */
     struct view found;
 };
 
 #define MALFORMED (-1)
 #define TOO_LARGE (-2)
 
-/* Reads from the state and the bytes.  Returns the number of bytes of a whole
-   reply; 0 if more are needed; otherwise one of these errors. */
+/* Returns the number of bytes of a whole reply, 0 if more bytes are needed, or
+   an error. */
 static ssize_t read_reply(struct resp_scan *scan, struct view input,
                           struct resp_reply *reply) {
     size_t used;
@@ -207,7 +207,7 @@ static void append_string(struct buffer *input, size_t length) {
     buffer_append(input, VIEW("\r\n"));
 }
 
-/* Reads in pieces of `size` bytes: all of the state must be in the scan. */
+/* Reads in pieces of `size` bytes: the scan must store the whole state. */
 static ssize_t read_in_pieces(struct view input, size_t size) {
     struct resp_scan scan = {0};
     struct resp_reply reply_read;
@@ -220,7 +220,7 @@ static ssize_t read_in_pieces(struct view input, size_t size) {
     return result;
 }
 
-/* Reading in pieces must find the same end, and reject the same bytes. */
+/* Reading in pieces finds the same end, and rejects the same bytes. */
 static ssize_t pieces(struct view input, size_t seen, const void *size) {
     struct resp_reply reply_read;
     ssize_t result = read_in_pieces(input, *(const size_t *)size);
@@ -248,8 +248,8 @@ TEST(numbers_without_end_are_rejected) {
     buffer_free(&input);
 }
 
-/* Reads the input in packets of 4096 bytes.  It has one reply that is too
-   large, and then :7.  The reader never keeps more than the limit. */
+/* Reads the input in packets of 4096 bytes.  The input has a reply that is too
+   large, and then :7.  The reader must not store more bytes than the limit. */
 static void expect_large_and_seven(struct buffer *all) {
     struct buffer input = {0};
     struct resp_scan state = {0};
@@ -287,14 +287,14 @@ TEST(read_after_large_replies) {
     append_string(&all, 3 * REDIS_REPLY_LIMIT);
     buffer_append(&all, VIEW(":7\r\n"));
     expect_large_and_seven(&all);
-    append_times(&all, VIEW("*1\r\n"), 600000); /* a tower */
+    append_times(&all, VIEW("*1\r\n"), 600000); /* nested */
     buffer_append(&all, after);
     expect_large_and_seven(&all);
-    buffer_append(&all, VIEW("*300001\r\n")); /* of small ones */
+    buffer_append(&all, VIEW("*300001\r\n")); /* many */
     append_times(&all, VIEW("$2\r\nab\r\n"), 300000);
     buffer_append(&all, after);
     expect_large_and_seven(&all);
-    append_times(&all, VIEW("+"), 2 * REDIS_REPLY_LIMIT); /* a line */
+    append_times(&all, VIEW("+"), 2 * REDIS_REPLY_LIMIT); /* long */
     buffer_append(&all, VIEW("\r\n:7\r\n"));
     expect_large_and_seven(&all);
 }
@@ -310,14 +310,14 @@ TEST(commands) {
     assert_view_equal(buffer_view(&command),
                       VIEW("*4\r\n$5\r\nRPUSH\r\n$17\r\nguestbook_remarks\r\n"
                            "$5\r\na\r\n\0b\r\n$0\r\n\r\n"));
-    resp_append_command(&command, words, 1); /* after the existing one */
+    resp_append_command(&command, words, 1); /* after the existing command */
     struct view all = buffer_view(&command);
     assert_view_equal(view_skip(all, all.length - 15),
                       VIEW("*1\r\n$5\r\nRPUSH\r\n"));
     buffer_free(&command);
 }
 
-/* Any typed text becomes one array of the same words. */
+/* A command with any text becomes an array of the same words. */
 TEST(commands_come_back_as_arrays) {
     char bytes[256];
     struct buffer command = {0};
@@ -346,8 +346,8 @@ TEST(commands_come_back_as_arrays) {
 
 /* ---- Limits ---- */
 
-/* Parses the front of the input at many lengths: the results must agree.  For a
-   megabyte, all lengths would take too long. */
+/* Parses the first bytes of the input, of many lengths, with the same result.
+   For a megabyte, all lengths would take too long. */
 static void expect_at_every_length(struct buffer *input, ssize_t expected) {
     struct resp_reply reply_read;
 
@@ -389,8 +389,8 @@ TEST(lines_without_end) {
     expect_at_every_length(&input, TOO_LARGE);
 }
 
-/* The parser knows it when it has read the number, not when memory is full.  A
-   length that Redis never sends is malformed, and not skipped. */
+/* The parser rejects a huge length at its last digit, before memory is full.  A
+   length that Redis never sends is malformed, and its data is not skipped. */
 TEST(huge_lengths_are_found_at_once) {
     struct buffer input = {0};
     struct resp_reply reply_read;
@@ -413,7 +413,7 @@ TEST(huge_lengths_are_found_at_once) {
     buffer_free(&input);
 }
 
-/* No function calls itself for an element. */
+/* Nested arrays need no recursion, so they cannot overflow the stack. */
 TEST(towers_do_not_reach_the_stack) {
     struct buffer input = {0};
     struct resp_reply reply_read;

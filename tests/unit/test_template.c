@@ -16,7 +16,7 @@ static const struct value known[] = {
     {V("BYTES"), V("a\0\xff\r\n")}, {{NULL, 0}, {NULL, 0}},
 };
 
-/* Appends the value of this name, from a table that ends with an empty name. */
+/* Appends the value of `name` in a table that ends with an empty name. */
 static bool append_value(struct buffer *html, struct view name,
                          const void *values) {
     for (const struct value *value = values; value->name.length > 0; value++)
@@ -45,13 +45,13 @@ static const struct row rows[] = {
     {"a value of NULL", V("[$NULL$]"), V("[]")},
     {"any bytes in a value", V("$BYTES$"), V("a\0\xff\r\n")},
     {"any bytes in the text", V("\0$A$\xff"), V("\0alpha\xff")},
-    /* Inserted text is not searched again. */
+    /* Placeholders in inserted values are not replaced. */
     {"a placeholder in a value", V("$NAMED$"), V("$A$")},
     {"a value like its own placeholder", V("$ITSELF$"), V("$ITSELF$")},
     {"a value ending in a dollar", V("$DOLLAR$A$"), V("$A$")},
     {"a value ending in a dollar, then one", V("$DOLLAR$$A$"), V("$alpha")},
     {"a dollar before a value like a name", V("$$NAMED$"), V("$$A$")},
-    /* Unknown names stay. */
+    /* Unknown names are not replaced. */
     {"unknown", V("$UNKNOWN$"), V("$UNKNOWN$")},
     {"unknown, known after", V("$UNKNOWN$ $A$"), V("$UNKNOWN$ alpha")},
     {"a prefix of a name", V("$COUN$"), V("$COUN$")},
@@ -60,7 +60,7 @@ static const struct row rows[] = {
     {"a blank in the name", V("$ A$ $A $"), V("$ A$ $A $")},
     {"a line end in the name", V("$A\n$"), V("$A\n$")},
     {"NUL in the name", V("$A\0$"), V("$A\0$")},
-    /* Lone dollars stay. */
+    /* A lone dollar is not changed. */
     {"a dollar", V("$"), V("$")},
     {"two dollars", V("$$"), V("$$")},
     {"three dollars", V("$$$"), V("$$$")},
@@ -101,7 +101,7 @@ TEST(without_values_the_text_stays) {
     buffer_free(&html);
 }
 
-/* Values may have any length and come any number of times. */
+/* Values of any length may be inserted any number of times. */
 TEST(large_values_come_in_whole) {
     struct buffer large = {0};
     struct buffer html = {0};

@@ -40,7 +40,7 @@ def run(words: Sequence[str]) -> int:
         _say(f"{len(found)} submissions, run {this.number}, seed {this.seed}, into {output}")
         grading = ClassGrading(record, this, work, watch, _say, only, options.again)
         students = [one.student for one in found]
-        similar = Similarity(about="They are not compared yet, because this run was interrupted.")
+        similar = Similarity(about="The submissions are not compared: this run was interrupted.")
         try:
             prepared = grading.prepare(found)
             grading.grade(prepared)
@@ -83,7 +83,7 @@ def _text_of(file: Path) -> str:
 
 
 def _similar(prepared: Sequence[Graded], work: Path, watch: SignalWatch) -> Similarity:
-    """Compare the submissions. If several have the same files, only the first is compared."""
+    """Compare the submissions. Of submissions with the same files, only the first is compared."""
     servers = {one.key: one for one in reversed(prepared) if one.server}
     first = sorted(servers.values(), key=lambda one: one.student)
     room = work / "similar"
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="zerohttpd grade-all",
         description="Grade the submissions of a class, one after another. A second call grades "
-        "only what is missing or has changed.",
+        "only submissions that are new or have changed.",
     )
     add = parser.add_argument
     add(
@@ -115,6 +115,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--moodle", type=Path, metavar="FILE", help=moodle)
     seeds = "seed of all requests (default: a new one each run)"
     add_value(parser, "--seed", whole, "2024", metavar="N", help=seeds)
-    add("--again", action="store_true", help="also grade what has not changed, with the new seed")
+    add("--again", action="store_true", help="also grade unchanged submissions, with the new seed")
     add_only(parser)
     return parser

@@ -25,7 +25,7 @@ STEPS = tuple(range(0, 101, 10))
 def write(
     record: ClassRecord, students: Sequence[str], similar: Similarity, command: str = ""
 ) -> None:
-    """Write or replace all pages and the CSV. `students`: those who have a submission now."""
+    """Write or replace all pages and the CSV. `students`: those with a submission now."""
     grades = sorted(record.latest(students), key=lambda one: one.student)
     replace(record.folder / "grades.csv", table(grades).encode("utf-8-sig"))
     pages = record.folder / "students"
@@ -54,7 +54,7 @@ def write(
 
 
 def table(grades: Sequence[Graded]) -> str:
-    """Return the CSV. A text that a spreadsheet would take for a formula begins with an apostrophe.
+    """Return the CSV. Texts that a spreadsheet would take for formulas get an apostrophe in front.
     A student without a grade has no points."""
     rows = []
     for one in grades:

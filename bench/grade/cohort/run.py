@@ -4,8 +4,7 @@ The record is a folder with the runs of a class and all grades of each student.
 
 If a submission cannot be graded, its line says why, and the run continues. Submissions that have
 not changed since their last grade are not graded again. Grades are appended to a file, one line
-each, so that a run that is killed loses only the grade that it was working on. `runs.json` is
-replaced as a whole.
+each, so that a killed run loses only the current grade. `runs.json` is replaced as a whole.
 """
 
 import contextlib
@@ -37,7 +36,7 @@ GRADED = "graded"
 MOST_SECONDS = 170.0
 """The time limit of a grading: the checks may take 55 s, and each compilation 30 s."""
 USUAL_SECONDS = 25.0
-"""The estimate for a submission, used until the first submission has been graded."""
+"""The estimated time to grade a submission, until the first submission has been graded."""
 PREFIX = "zerohttpd-class-"
 
 
@@ -156,7 +155,7 @@ class ClassRecord:
             os.fsync(file.fileno())
 
     def latest(self, students: Sequence[str]) -> list[Graded]:
-        """Return the last grade of each of these students, without students who have no grade."""
+        """Return the last grade of each of these students, except students without a grade."""
         return [self.students[name][-1] for name in students if self.students.get(name)]
 
     def history(self, student: str) -> Iterator[Graded]:
@@ -283,8 +282,8 @@ def _line(graded: Graded) -> str:
 
 @contextlib.contextmanager
 def work_folder(output: Path) -> Iterator[Path]:
-    """Yield a temporary folder. Before, remove the folder that a killed run has left; a file in the
-    output folder has its path."""
+    """Yield a temporary folder, whose path is in the file .temporary of the output folder. First
+    remove the temporary folder of a killed run."""
     note = output / ".temporary"
     if note.is_file() and not note.is_symlink():
         old = Path(note.read_text().strip())

@@ -52,12 +52,11 @@ class SimilarPair(BaseModel):
 
 
 class Similarity(BaseModel):
-    """The pairs above the threshold, and a sentence that says how they were found, or why none
-    could be."""
+    """The pairs above the threshold, and a text that explains the method, or why it failed."""
 
     pairs: list[SimilarPair] = []
     little: dict[str, int] = {}
-    """Submissions with little code of their own: the share of this code in per cent, by student."""
+    """Submissions with little code of their own: per cent of own code, by student."""
     about: str = (
         f"At least {THRESHOLD:.0%} of one submission is also in the other, without the code of the "
         "skeleton and of the project's servers. Names and layout do not count. A high share is a "
@@ -67,7 +66,7 @@ class Similarity(BaseModel):
     @property
     def groups(self) -> list[list[str]]:
         """Return the groups of three or more submissions, the largest group first. Each submission
-        shares nearly all of its code with another one of its group."""
+        shares nearly all of its code with another submission of the group."""
         groups: list[set[str]] = []
         for pair in self.pairs:
             if min(pair.shares) >= 100 * NEARLY_ALL:
@@ -84,8 +83,8 @@ class Similarity(BaseModel):
 
 
 def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Similarity:
-    """Compare the C sources of all servers, by student. `folder`: an existing one for files of this
-    comparison. Raises Interrupted."""
+    """Compare the C sources of all servers, by student. `folder`: an existing folder for files of
+    this comparison. Raises Interrupted."""
     left_out = _write_files(servers, folder)
     variables = [f"{name}={folder}" for name in ("HOME", "TMPDIR", "MPLCONFIGDIR")]
     words = ["env", *variables, "OPENBLAS_NUM_THREADS=1"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Find the submissions of a class, and copy the server of each into a folder of its own.
+"""Find the submissions of a class, and copy the server of each submission into its own folder.
 
 The submissions are untrusted. Only regular files are read, and no link is followed. Archives are
 unpacked member by member, within limits of bytes and files.
@@ -198,7 +198,7 @@ def _copy_file(source: Path, target: Path, allowance: Allowance) -> None:
         return
     if source.name.lower().endswith(ARCHIVES) and found.st_size > MOST_PACKED:
         raise NotGraded("refused", f"its archive has more than {MOST_PACKED >> 20} MB")
-    # The file may have been replaced by a link or a FIFO since.
+    # Since this check the file may have been replaced by a link or a FIFO.
     opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(opened, "rb") as file:
         _write(Limited(file, allowance), target, allowance)
@@ -239,11 +239,11 @@ def _members(archive: Path, allowance: Allowance) -> Iterator[tuple[str, Readabl
         return
     opener = next(opener for ending, opener in OPENED_BY.items() if name.endswith(ending))
     with cast(IO[bytes], opener(archive)) as file:
-        # As a stream: the allowance also limits the bytes of headers and of skipped members.
+        # Read as a stream, so that the allowance also limits headers and skipped members.
         limited = cast(IO[bytes], Limited(file, allowance))
         with tarfile.open(fileobj=limited, mode="r|") as opened:
             for member in opened:
-                if member.issparse():  # its zeros are not in the stream, so nothing limits them
+                if member.issparse():  # no allowance limits its zeros
                     raise NotGraded("refused", "its archive has a sparse file")
                 yield member.name, opened.extractfile(member) if member.isreg() else None
 
@@ -253,7 +253,7 @@ def _inside(folder: Path, name: str) -> Path:
     folder."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
-        raise NotGraded("refused", f"its archive has a path out of its folder: {printable(name)}")
+        raise NotGraded("refused", f"its archive has a path outside its folder: {printable(name)}")
     return folder / path
 
 
@@ -270,7 +270,7 @@ def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
 
 
 def _server_in(folder: Path) -> Path | None:
-    """Return the folder with main.c: the folder named SERVER, or else the folder nearest to the
+    """Return the folder with main.c: the folder named SERVER, otherwise the folder nearest to the
     top. Raise NotGraded if there are several."""
     found = [file.parent for file in _files(folder, ("main.c",)) if file.name == "main.c"]
     found = [one for one in found if one.name == SERVER] or found
@@ -290,7 +290,7 @@ def _only_file(folder: Path) -> Path:
     if len(sources) != 1:
         names = [printable(file.name) for file in sources or _files(folder, ("",))]
         there = f"it has {', '.join(names[:4])}" if names else "it has no regular file"
-        raise NotGraded("no main.c", f"there is no main.c and not one C file; {there}")
+        raise NotGraded("no main.c", f"there is no main.c and no single C file; {there}")
     alone = folder / "alone"
     alone.mkdir()
     sources[0].rename(alone / "main.c")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Clients and their requests, whose responses the grader knows: silent, slow and many clients, and
-requests one by one, several in one packet, in pieces, and in a random mix."""
+"""Clients (silent, slow or many) and requests whose correct responses the grader knows. The
+requests come one by one, several in one packet, in pieces, or in a random mix."""
 
 import contextlib
 import math
@@ -27,8 +27,8 @@ from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
 
 CLIENTS, REQUESTS, BATCH = 6, 40, 5
-"""The number of clients, and of the requests of each; a client sends at most BATCH of its requests
-before it reads."""
+"""The number of clients, and of requests of each client. A client sends at most BATCH requests
+before it reads the responses."""
 PIECE_SECONDS, CUT_SECONDS = 0.002, 0.03
 LOCKSTEP_SHARE = 0.5
 LONG = 950
@@ -42,10 +42,10 @@ INJECTED = (
     f"fork,vfork,clone,clone3:error=EAGAIN:when={3 * WORKERS}+3",
     "accept,accept4:error=EMFILE:when=3+5",
 )
-"""The calls that fail, with the error. `when` has, for each thread, the number of the first call
-that fails, and the step to the next such call."""
+"""System calls that fail, and their error. In each thread, `when=3+4` lets call 3 and then every
+fourth call fail."""
 FEW, ALONE = 15, 30
-"""The number of requests of each client, and of requests on connections of their own."""
+"""The number of requests of each client, and of requests that each use a new connection."""
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
 LEAVING = 4
@@ -125,8 +125,8 @@ def leave(scene: Scene, *sent: bytes, pause: float = 0, buffer: int = 0) -> None
 
 
 def page(scene: Scene, when: str = "") -> None:
-    """Request the guestbook. Raises Failed if it is not served; `when`: what has happened
-    before."""
+    """Request the guestbook. Raises Failed if the page is not served; `when`: the situation, for
+    the finding."""
     ask(scene, replace(PAGE, name=f"the guestbook{when}"), ("no-answer", "no-redis"))
 
 
@@ -136,9 +136,9 @@ def mixture(
     also: int = HTTPStatus.SERVICE_UNAVAILABLE,
     requests: int = REQUESTS,
 ) -> None:
-    """Each client gets the right response to each request, and each remark is saved once. `cuts` is
-    called repeatedly meanwhile; then pages with data from Redis may also be answered with the
-    status `also`. Raises Failed."""
+    """Each client gets the right response to each request, and each remark is saved once. If there
+    is a function `cuts`, it is called repeatedly meanwhile, and pages with data from Redis may have
+    the status `also`. Raises Failed."""
     drawn = partial(_visit, scene, also=also if cuts else 0, requests=requests)
     dice = [Random(scene.dice.random()) for _ in range(CLIENTS if scene.several else 1)]
     with meanwhile(cuts, CUT_SECONDS) if cuts else nullcontext():
@@ -181,12 +181,12 @@ def require_saved(
     scene: Scene, posted: Mapping[str, int], fault: FaultName = "wrong-answer"
 ) -> None:
     """Raise Failed unless each remark that was answered 303 is in Redis once, and no remark is
-    there twice. `posted`: the status that was answered to each remark."""
+    there twice. `posted`: the status of the response to each remark."""
     with connect(scene.redis.url) as redis:
         saved = redis.lrange("guestbook_remarks", 0, -1)
     there = Counter(remark.decode(errors="replace") for remark in saved)
     for remark, status in posted.items():
-        # If the connection was cut after the remark was saved, it is there despite status 503.
+        # If the connection was cut after the remark was saved, Redis has it despite status 503.
         if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):
             raise Failed(
                 fault,
@@ -196,7 +196,7 @@ def require_saved(
 
 
 def pause(scene: Scene) -> None:
-    """Stop the server's processes and let them continue: then poll(2), epoll_wait(2) and recv(2)
+    """Stop the server's processes and let them continue, so that poll(2), epoll_wait(2) and recv(2)
     with a timeout fail with EINTR."""
     with scene.suspended(scene.pids()):
         pass
@@ -264,12 +264,13 @@ class Half(NamedTuple):
     one: Expected
     rest: bytes
     since: float = math.inf
-    """The time when the client sent the first part (time.monotonic), if a late rest is possible."""
+    """The time when the client sent the first part (time.monotonic). Later than TIMEOUT
+    after this time, a response 408 is no fault. inf: a response 408 is always a fault."""
 
 
 def hold(scene: Scene, stack: ExitStack, count: int, page: Expected | None = None) -> list[Half]:
-    """Return connected clients that have sent half a request, for this page or for any small file,
-    and are silent."""
+    """Return connected clients that have sent half a request and are silent. They request `page`,
+    or random small files if `page` is None."""
     held = []
     for _ in range(count):
         one = page or scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
@@ -285,7 +286,7 @@ def finish(
     scene: Scene, held: Sequence[Half], fault: FaultName, seen: str, wrong: FaultName | None = None
 ) -> None:
     """Let clients send the rest of their requests, and close. Raises Failed unless each is
-    answered; `seen`: what has happened before, `wrong`: the fault if a response is wrong."""
+    answered; `seen`: the actions before; `wrong`: the fault if a response is wrong."""
     for number, half in enumerate(held, 1):
         what = f"{seen}; number {number} of {len(held)} clients got no complete response"
         complete(scene, half, fault, what, wrong)
@@ -299,7 +300,7 @@ def complete(
     client, one, rest, since = half
     with scene.unanswered(fault, seen, client.port, sure=False if wrong else None):
         answer = scene.talk(client, rest)
-    # On a busy machine the rest may come too late: then 408 is right. A file needs no 503.
+    # On a busy machine the rest may come too late: then 408 is right. For a file 503 is wrong.
     if answer.status != HTTPStatus.REQUEST_TIMEOUT or time.monotonic() - since < TIMEOUT:
         refused = answer.status == HTTPStatus.SERVICE_UNAVAILABLE and one.path in scene.site.small
         sure = not wrong or refused
@@ -321,7 +322,7 @@ def others(scene: Scene) -> str | None:
     silent, slow = scene.dice.randint(2, 5), scene.dice.randint(1, 3)
     paths = [*scene.site.small, "/guestbook"] * 2
     nature = not scene.several
-    scene.file()  # now a pool has at least one worker
+    scene.file()  # after this a pool has at least one worker
     alone = scene.until(lambda: scene.tasks() == 1, SETTLE_SECONDS)
     with ExitStack() as stack:
         held = hold(scene, stack, silent)
@@ -342,8 +343,8 @@ def others(scene: Scene) -> str | None:
             seen = f"{silent} clients were silent, and {len(paths)} others were served"
             raise Failed("says-one", seen, proof=("tests.toml", ['stalled_by = "one"']))
     if scene.several and all(monopolises(scene) for _ in range(TRIES)):
-        asked = f"a client sent {GREEDY} requests for /sorted in one packet, and another one"
-        late = "got its small file only after all these responses"
+        asked = f"a client sent {GREEDY} requests for /sorted in one packet, and another client"
+        late = f"got its small file only after all {GREEDY} responses"
         raise Failed("one-stops-all", f"{asked} {late}; {TRIES} of {TRIES} times", sure=False)
     if scene.stalled_by == "none" and alone:
         with ExitStack() as stack:
@@ -424,7 +425,7 @@ def in_order(scene: Scene) -> None:
         for _ in range(IN_ORDER):
             waiting += stack.enter_context(scene.clients(1, data))
             scene.watch.sleep(ORDER_SECONDS)
-        # If a client is answered already, there are enough workers; the scheduler sets the order.
+        # If a client has its response already, there are free workers, and the order may vary.
         if select.select([client.socket for client in waiting], [], [], 0)[0]:
             return
         finish(scene, held[:1], "no-answer", "all workers were occupied")
@@ -434,7 +435,7 @@ def in_order(scene: Scene) -> None:
         raise Failed(
             "unfair-order",
             f"{len(held)} clients occupied the workers, and {IN_ORDER} others requested the "
-            f"guestbook, one after another; one worker became free, and the others became the "
-            f"visitors {', '.join(map(str, numbers))}",
+            f"guestbook, one after another; one worker became free, and the {IN_ORDER} clients "
+            f"got the visitor numbers {', '.join(map(str, numbers))}",
             sure=False,
         )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Compare the graded server with a reference server: both get the same requests, and each byte of
-their responses must be the same, except the date."""
+"""Compare the graded server with a reference server. Both get the same requests, and must send the
+same bytes, except for the date."""
 
 import contextlib
 import re
@@ -29,7 +29,7 @@ DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
 LENGTH = b"Content-Length: "
 SHOWN, SHOWN_BEFORE = 80, 30
-"""The number of bytes of a response that a finding shows, and how many precede the difference."""
+"""The bytes of a response that a finding shows, and how many of them precede the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
 """The number of requests with random defects, the length below which a request may get defects,
@@ -38,20 +38,20 @@ SHORTEST, KEEP_ALIVE = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n", 1000
 """A request that is as short as possible, and the limit of requests on a connection
 (KEEP_ALIVE_REQUESTS in lib/config.h)."""
 DELAY_SECONDS, DELAY_RATIO = 0.03, 5
-"""A response is late if it takes longer than DELAY_SECONDS (a delayed ACK takes 40 ms) plus
-DELAY_RATIO times the time of the reference server, which is slow, too, on a busy machine."""
+"""A response is late if it takes longer than DELAY_SECONDS plus DELAY_RATIO times the reference
+server's time. A delayed ACK takes 40 ms; on a busy machine the reference server is slow, too."""
 CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 """The number of cuts in a request, and the pauses after a piece and after a response."""
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
 """The longest wait for a response before the next request, and the most bytes of a response that
 are read."""
-BUSY_SECONDS = 0.3
+BUSY_SECONDS, SURE = 0.3, 3
 MOST_FIELDS, NEWER = 4, 0.8
 """The most additional fields of a composed request, and the share of requests with HTTP/1.1."""
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
-"""What may replace a part of a request."""
+"""Replacements for a part of a request."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
-"""Bytes at the edges of classes of bytes."""
+"""Bytes at the edges of character classes."""
 OF_EACH = 25
 """The number of bytes that are inserted at each place of the section [byte]."""
 UNAVAILABLE = {502, 503}
@@ -192,8 +192,7 @@ class Pair:
     mine: Scene
     its: Scene
     requests: Requests
-    """The requests. If `kept` in them is true, the field Connection of responses must be the
-    same."""
+    """If `requests.kept` is true, the Connection fields of both responses must be the same."""
     times: list[tuple[float, float]] = field(default_factory=list)
     """The seconds of both servers for each connection without pauses."""
 
@@ -235,11 +234,17 @@ class Pair:
             again = self.responses(simpler)
             if not self.same(*again):
                 failed = self.explained(simpler, *again)
-                # Only a busy server reads the end of a connection again and again.
+                # A server that calls recv again and again at the end of a connection is busy.
                 if failed.fault == "ignores-end" and not self.mine.is_busy(BUSY_SECONDS):
                     failed.fault = "never-closes"
                 raise failed
         raise self.explained(sent, mine, its, sure=False)
+
+    def needs_open_client(self, sent: Sent, its: bytes) -> bool:
+        """Return whether the graded server's response is right only if the client does not end its
+        side of the connection. `its`: the right response."""
+        whole = responses(self.mine, sent, ends=False).removesuffix(OPEN)
+        return self.same(whole, its) and not self.same(responses(self.mine, sent), its)
 
     def explained(self, sent: Sent, mine: bytes, its: bytes, sure: bool = True) -> Failed:
         """Return the failure of a server that sends other bytes than the reference server. If there
@@ -253,8 +258,7 @@ class Pair:
         elif sent.cuts:
             return failed
         elif not got:
-            whole = responses(self.mine, sent, ends=False).removesuffix(OPEN)
-            if whole and self.same(whole, its):
+            if all(self.needs_open_client(sent, its) for _ in range(SURE)):
                 failed.fault = "drops-half-closed"
                 failed.seen += "; a client that does not end its side (FIN) gets the right response"
             elif is_reset:
@@ -270,15 +274,16 @@ class Pair:
 
 def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:
     """Raise Failed if most responses come much later than those of the reference server. `times`:
-    the seconds of both; `what`: the responses; `port`: that of the client, if there is only one."""
+    the seconds of both servers; `what`: the responses, in words; `port`: of the only client."""
     mine, its = map(statistics.median, zip(*times, strict=True))
     if mine > DELAY_SECONDS + DELAY_RATIO * its:
-        told = f"{mine * 1000:.0f} ms, of the reference server after {its * 1000:.0f} ms"
-        raise Failed("delays", f"half of {len(times)} {what} came after {told}", port, sure=False)
+        told = f"{mine * 1000:.0f} ms (reference server: {its * 1000:.0f} ms)"
+        seen = f"the median time of {len(times)} {what} was {told}"
+        raise Failed("delays", seen, port, sure=False)
 
 
 def of_project(scene: Scene, name: str) -> Scene:
-    """Return a scene of a server of the project. The server runs from a copy of the program,
+    """Return a scene for a server of the project. The server runs from a copy of the program,
     because the server's user may have no access to this project's folder."""
     copy = shutil.copy(ROOT / name, scene.folder / f"{name}{scene.lane}")
     return scene.of(server_subject(name, Path(copy)))
@@ -308,8 +313,8 @@ def own_folder(scene: Scene) -> Path:
 
 
 def responses(scene: Scene, sent: Sent, ends: bool = True) -> bytes:
-    """Send requests on a new connection, and end the client's side (FIN), unless `ends` is false;
-    return all bytes that come, without the dates."""
+    """Send requests on a new connection, end the client's side (FIN) if `ends`, and return all
+    received bytes without the dates."""
     data, borders, received = sent.data, sent.ends, b""
     with scene.client() as client:
         try:
@@ -325,7 +330,7 @@ def responses(scene: Scene, sent: Sent, ends: bool = True) -> bytes:
 
 
 def rest(client: Client, ends: bool = True) -> bytes:
-    """Return all bytes that come, without the dates; `ends`: end the client's side (FIN) first."""
+    """Return all received bytes without the dates; `ends`: end the client's side (FIN) first."""
     try:
         if ends:
             client.socket.shutdown(socket.SHUT_WR)
@@ -337,8 +342,8 @@ def rest(client: Client, ends: bool = True) -> bytes:
 
 
 def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-    """Return the failure of a server that sends other bytes than the reference server. `what`: what
-    was sent to both."""
+    """Return the failure of a server that sends other bytes than the reference server. `what`: the
+    requests in words."""
     lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
     differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
     # Different bytes of a body explain more than a different Content-Length.
@@ -363,6 +368,8 @@ def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
     if here is None or right is None:
         return "no-answer" if mine in (b"", OPEN, BROKEN) else "bad-head"
     found: list[tuple[bool, FaultName]] = [
+        (right.status == 404 and here.status < 400, "wrong-answer"),
+        (right.status in UNAVAILABLE and here.status < 400, "wrong-reply"),
         (right.status >= 400 > here.status, "believes-anything"),
         (right.status >= 400 and right.closes and not here.closes, "believes-anything"),
         (
@@ -401,13 +408,13 @@ def same_bytes(scene: Scene) -> None:
                 if not pair.same(mine, other):
                     raise one.difference(mine, other, sure=False)
 
-        # All clients have the same order, so that the same handler works for several at once.
+        # All clients send in the same order, so that one handler works for several at once.
         scene.together([run] * CLIENTS)
 
 
 def in_pieces(scene: Scene) -> None:
-    """Valid requests that arrive in pieces are answered like whole ones: the first request cut at
-    each offset, the others at random offsets."""
+    """Valid requests that arrive in pieces get the same responses: the first request is cut at each
+    offset, the others at random offsets."""
     with beside_reference(scene) as pair:
         whole = [data for data in pair.requests.of("valid") if b"Expect" not in data]
         cut = [(whole[0], [place]) for place in range(1, len(whole[0]))]
@@ -451,7 +458,7 @@ def packets(scene: Scene) -> str | None:
     as the reference server answers them. Return a note if the server keeps no connection."""
     with beside_reference(scene) as pair:
         if not pair.requests.kept:
-            return "it keeps no connection open"
+            return "the server keeps no connection open"
         listed = [*pair.requests.of("valid"), *pair.requests.of("invalid")]
         scene.dice.shuffle(listed)
         groups = [Sent(listed[i : i + TOGETHER]) for i in range(0, len(listed), TOGETHER)]

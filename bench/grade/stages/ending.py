@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from bench.grade.building import Expected
 from bench.grade.findings import Failed
 from bench.grade.inspection import require_few
-from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
+from bench.grade.scene import CLOSE, FORM, WORKERS, Scene, fault_of_end
 from bench.grade.stages.clients import SETTLE_SECONDS, Half, finish, hold, slowly
 from bench.grade.stages.redis import redis_silent
 from bench.host.process import StartError
 from bench.load.client import request
 
 HALVES = WORKERS - 4
-"""Clients that have sent half a request. With four other clients they occupy all workers."""
+"""The number of clients that have sent half a request. With four others they occupy all workers."""
 WAITING = 6
 END_SECONDS = 9
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""
@@ -55,7 +55,7 @@ def finishes(scene: Scene) -> None:
 
 
 def stop(scene: Scene) -> None:
-    """Send SIGTERM some time after the last request, and let Redis reply later."""
+    """Send SIGTERM some time after the last request. Resume Redis some time after SIGTERM."""
     scene.watch.sleep(SETTLE_SECONDS)
     scene.tell_to_stop()
     scene.watch.sleep(SETTLE_SECONDS)
@@ -75,8 +75,8 @@ def finishes_last(scene: Scene) -> None:
 
 
 def waiting(scene: Scene) -> None:
-    """Clients that connected and sent their requests before SIGTERM, but that the server has not
-    accepted yet, are served; so is a client whose request was incomplete at SIGTERM."""
+    """The server serves clients that sent requests before SIGTERM but were not accepted yet. It
+    also serves a client whose request was incomplete at SIGTERM."""
     one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
     scene.ask(one.data)
     with ExitStack() as stack:
@@ -89,9 +89,9 @@ def waiting(scene: Scene) -> None:
             scene,
             [*(Half(client, one, b"") for client in clients), *held],
             "cuts-off",
-            "a client had sent half a request; the server was stopped (SIGSTOP), "
-            f"{WAITING} clients connected and sent requests, SIGTERM was sent, the server "
-            "continued (SIGCONT), and the first client sent the rest",
+            "a client had sent half a request. While the server was stopped (SIGSTOP), "
+            f"{WAITING} clients sent requests and SIGTERM was sent. The server continued "
+            "(SIGCONT), and the first client sent the rest",
             wrong="cuts-off",
         )
 
@@ -115,14 +115,15 @@ def ends(scene: Scene) -> None:
                 break
             scene.interrupt()  # as an impatient user would
         else:
-            told = f"SIGTERM and more signals came; after {END_SECONDS} s it still runs"
+            told = f"the server still runs {END_SECONDS} s after SIGTERM and more signals"
             raise Failed("deaf", told)
     left = scene.left_behind()
     ended = scene.stop()
     if left:
         raise Failed("orphans", f"the first process ended; {len(left)} other processes still run")
     if ended is not None and ended.status != 0:
-        raise Failed("bad-status", f"after SIGTERM it {ended.describe()}")
+        fault = fault_of_end(ended.status, "bad-status")
+        raise Failed(fault, f"after SIGTERM the server {ended.describe()}")
     starts_again(scene)
 
 

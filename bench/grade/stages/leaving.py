@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks for leaks after clients have left, and checks with more clients than the server may have
+"""Check for leaks after clients have left. Check the server with more clients than it may have
 processes, threads or descriptors."""
 
 import math
@@ -45,12 +45,12 @@ from bench.load.client import Client, NoAnswer, request
 HALF = b"GET / HT"
 HALF_BODY = request("POST", "/guestbook", FORM, body=b"guest-name=")[:-5]
 CLOSED_TWICE = r"close(?:\(\d| resumed).* = -1 EBADF.*"
-"""Calls of close that failed, without close(-1)."""
+"""Matches calls of close that failed, except close(-1)."""
 RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
-"""More than the connections to Redis that the server may have."""
+"""Minimum and maximum of a random number of pages: more than the allowed Redis connections."""
 CUTS = 30
-"""How often Redis closes all connections: more times than the server may have connections."""
+"""How often Redis closes all connections: more often than the allowed number of connections."""
 AT_ONCE, ONES = 6, 3
 """Clients that leave at once, and processes that are killed one after another."""
 UNSENT_FILES = 80
@@ -79,7 +79,7 @@ ACCEPTED_IN = 1.0
 FEW_DESCRIPTORS, MORE = Limits(descriptors=100), 140
 """The allowed descriptors, and the number of clients."""
 ACCEPTS = 150
-"""More than the clients for which FEW_DESCRIPTORS suffice."""
+"""More clients than FEW_DESCRIPTORS allows at the same time."""
 STAY_SECONDS = 3.0
 """Less than the time for which a server keeps an idle connection (IDLE_TIMEOUT, lib/config.h)."""
 
@@ -154,7 +154,7 @@ def talk_on(
     method: str,
     fault: FaultName = "no-answer",
 ) -> Client:
-    """Send a request. Return the client for the next one: a new client if the server closes the
+    """Send a request. Return the client for the next request: a new client if the server closes the
     connection. `fault`: see `Scene.talk`."""
     if not scene.talk(client, data, method, fault).closes:
         return client
@@ -182,8 +182,8 @@ def unsent_files(scene: Scene) -> None:
 
 
 def redis(scene: Scene) -> None:
-    """Each page returns its Redis connection. If no connection is returned, the last pages may get
-    no response, because the server waits for a free connection."""
+    """The server returns the Redis connection after each page. If no connection is returned, the
+    last pages may get no response, because the server waits for a free connection."""
     pages = scene.dice.randint(*PAGES)
     unanswered: Failed | None = None
     read = 0
@@ -209,7 +209,7 @@ def redis(scene: Scene) -> None:
 
 
 def processes(scene: Scene) -> None:
-    """The server has no zombies and no process or thread that serves no client."""
+    """No zombies remain, and the number of processes and threads does not grow."""
     must_look(scene)
     visit(scene, 10)
     scene.until(lambda: False, 0.3)
@@ -234,13 +234,13 @@ def end_together(scene: Scene) -> None:
             scene.watch.sleep(SETTLE_SECONDS)
     require_reaped(
         scene,
-        f"{AT_ONCE} clients left while the first process was stopped (SIGSTOP), and it went on",
+        f"{AT_ONCE} clients left while the first process was stopped (SIGSTOP), and it continued",
     )
 
 
 def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
-    """Serve `count` clients. Return the failure if tasks or mappings increased and do not decrease
-    within `seconds`, otherwise None. Raises Failed if there are zombies."""
+    """Serve `count` clients. Return a failure if there are more tasks or mappings than before for
+    longer than `seconds`, otherwise None. Raises Failed if there are zombies."""
     before, mapped = scene.tasks(), mappings(scene)
     visit(scene, count)
     require_reaped(scene, f"{count} clients came and went")
@@ -296,16 +296,16 @@ def memory(scene: Scene) -> None:
         for _ in range(OUTAGE_PAGES):
             scene.get("/guestbook", fault="redis-stops-all")
             scene.watch.sleep(OUTAGE_SECONDS)
-        seen = f"before, {before} were open; then pages were requested while Redis was down"
+        seen = f"{before} descriptors were open; then pages were requested while Redis was down"
         require_closed(scene, seen, "without a client or Redis", before + 1)
-    returns(scene, "was down, meanwhile hundreds of pages were requested, and it returned")
+    returns(scene, "was down while hundreds of pages were requested, and was started again")
 
 
 def require_no_growth(scene: Scene, fault: FaultName) -> None:
     """Raise Failed if memory grows in each of several rounds; `fault`: the fault if no response
     arrives."""
     path = scene.site.first
-    # All requests use one connection while the server keeps it: leaks of one process add up.
+    # All requests use one connection while the server keeps it, so leaks of one process add up.
     kept = [
         *(("GET", request("GET", p)) for p in (path, "/guestbook", "/go/nowhere", "/missing")),
         ("HEAD", request("HEAD", path)),
@@ -337,12 +337,12 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
 
 
 def limit(scene: Scene) -> None:
-    """More clients come at once than processes and threads are allowed: all are served in the
-    end."""
+    """The server serves all clients, although more come at once than processes and threads are
+    allowed."""
     if user() is None:
         raise NotHere("only root can limit the server's processes without limiting the grader's")
     data = request("GET", scene.site.first, CLOSE)
-    # The longer timeout separates a client without a response from a slow response.
+    # The longer timeout distinguishes a slow response from no response.
     scene.timeout *= 3
     scene.gives_up = "dies-at-limit"
 
@@ -355,7 +355,7 @@ def limit(scene: Scene) -> None:
             return "dropped"
 
     with scene.clients(CROWD, data[:-2]) as clients:
-        # Wait until all are accepted: later clients would find free threads and processes.
+        # Wait until all clients are accepted: later clients would find free threads and processes.
         busy, begun = scene.busy_meter(), time.monotonic()
         scene.until(lambda: accept_queue(scene.address[1]) == 0, ACCEPTED_IN)
         share = busy() if time.monotonic() - begun > ACCEPTED_IN / 2 else 0.0
@@ -374,8 +374,8 @@ def limit(scene: Scene) -> None:
 
 
 def at_descriptor_limit(scene: Scene) -> None:
-    """More clients come than descriptors are allowed, each with half a request: the server waits
-    without using the CPU, and answers all of them. A file and Redis need a descriptor, too."""
+    """More clients come than descriptors are allowed, and each sends half a request. The server
+    sleeps, and answers all clients. A file and Redis need descriptors, too."""
     scene.gives_up = "dies-at-limit"
     crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left")
     with ExitStack() as stack:
@@ -387,14 +387,14 @@ def at_descriptor_limit(scene: Scene) -> None:
         asked = [Half(half.client, replace(PAGE, name=seen), b"") for half in held]
         finish(scene, asked, "dies-at-limit", seen, "no-descriptor-left")
     scene.file()
-    # `stay` is for an event loop: a pool keeps one connection for each worker, and may grow.
+    # `stay` is only for event loops: a pool keeps one connection for each worker, and may grow.
     if scene.stalled_by == "none" and scene.tasks() == 1:
         stay(scene)
 
 
 def stay(scene: Scene) -> None:
-    """MORE clients, for which the descriptors do not suffice, send a request each and stay. All are
-    answered soon, because the server keeps no connection while other clients wait."""
+    """MORE clients, too many for the descriptors, send a request each and stay connected. All get a
+    response soon, because the server keeps no connection while other clients wait."""
     scene.timeout = STAY_SECONDS
     with scene.clients(MORE, scene.site.file(scene.site.first).data) as held:
         for number, client in enumerate(held, 1):
@@ -429,7 +429,7 @@ def accepts(scene: Scene) -> None:
     All processes continue, and each client is served."""
     if is_edge_triggered(scene):
         raise NotHere("with EPOLLET accept() returns EAGAIN only if no client waits")
-    seen = "each second call of accept() returned EAGAIN, as if no client had come for a while"
+    seen = "every second call of accept() returned EAGAIN, as if no client had come for a while"
     before = set(scene.pids())
     with scene.unanswered("interrupted-call", seen, sure=False):
         for _ in range(ACCEPTS):

@@ -31,9 +31,9 @@ DEAR_RATIO = 3.0
 
 
 def load(scene: Scene) -> str:
-    """Run ab and compare the CPU time per request with the seven servers; return the result. This
-    time is checked before the time limit of ab: on a busy machine a server that uses much CPU time
-    also exceeds that limit, and the CPU time is the cause."""
+    """Run ab and compare the CPU time per request with the seven servers; return the result. The
+    CPU time is checked before ab's time limit: on a busy machine a high CPU time can be the
+    cause."""
     cost, late = _loaded(scene)
     seven = [name for name in discover(ROOT)[:7] if (ROOT / name).exists()]
     others = {name: _loaded(of_project(scene, name))[0] for name in seven}
@@ -41,7 +41,7 @@ def load(scene: Scene) -> str:
     dearest = max(others, key=lambda name: others[name])
     middle = statistics.median(others.values())
     told = (
-        f"{cost:.0f} us of CPU time a request: place {place} of {len(others) + 1}; median of the "
+        f"{cost:.0f} us of CPU time per request: place {place} of {len(others) + 1}; median of the "
         f"seven servers: {middle:.0f} us; most expensive: {dearest} with {others[dearest]:.0f} us"
     )
     if cost > DEAR_RATIO * others[dearest]:
@@ -78,13 +78,13 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
     counted = ended and ended.statistics and ended.statistics.requests
     if counted not in (None, REQUESTS) and failure is None:
         seen = f"{REQUESTS} requests from {CLIENTS} concurrent clients were answered"
-        raise Failed("miscounts", f"{seen}; its statistics at the end counted {counted}")
+        raise Failed("miscounts", f"{seen}; the server's statistics at its end have {counted}")
     return took / (answered or REQUESTS), failure
 
 
 def _failure(came: Outcome, length: int) -> tuple[Failed | None, int]:
-    """Return a failure unless every request got a complete response with a body of this length.
-    If only the time limit was reached, return also the number of requests that were answered."""
+    """Return a failure unless every request got a complete response with a body of this length. If
+    only the time limit was reached, return also the number of answered requests, otherwise 0."""
     checks = list(load_checks(Asked(REQUESTS, AB_SECONDS, HTTPStatus.OK, length), came))
     failure = first_failure(checks)
     if failure is None:

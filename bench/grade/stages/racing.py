@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Find data races and misuses of memory in the server, built with sanitizers, under load."""
+"""Find data races and memory errors: run the server, built with sanitizers, under load."""
 
 import re
 import signal
@@ -68,14 +68,14 @@ MEMORY = Sanitizer(
 _BEGUN = re.compile(r"ERROR: AddressSanitizer: ")
 STOPS = "-fno-sanitize-recover=all"
 REPORTED = 66
-"""The exit status of a program after a report. A program that may not call ptrace(2), so that its
-leaks cannot be found, has this status, too."""
+"""The exit status of a program after a report. The status is the same if the sanitizer may not call
+ptrace(2), which it needs to find leaks."""
 OPTIONS = (f"ASAN_OPTIONS=exitcode={REPORTED}:detect_stack_use_after_return=1",)
 
 
 def sanitized(scene: Scene) -> str:
-    """Run the server under load, built with the thread sanitizer if the server has threads, and
-    otherwise with the sanitizers for addresses and undefined behaviour. Return a note."""
+    """Run the server under load, built with a sanitizer: the thread sanitizer if the server has
+    threads, otherwise the sanitizers for addresses and undefined behaviour. Return a note."""
     with scene.started(), ExitStack() as stack:
         hold(scene, stack, 3)
         sanitizer = THREADS if scene.tasks() > len(scene.pids()) else MEMORY
@@ -134,12 +134,12 @@ def sanitized(scene: Scene) -> str:
         seen = f"{sanitizer.name} reported: {seen[:200]}"
         if leaked:
             fault = "memory-leak"
-            seen = f"when it ended, {sanitizer.name} reported that {leaked} were never freed"
+            seen = f"at the end of the server {sanitizer.name} reported: {leaked}"
         raise Failed(fault, seen, proof=(SANITIZER, _pieces(said)))
-    # If the grader had to kill the server, it did not end in time: another check reports this.
+    # If the grader had to kill the server at its end, another check reports this.
     if slow.ended is not None and slow.ended.status not in (0, REPORTED, -signal.SIGKILL):
         fault = ENDED_BY.get(-(slow.ended.status or 0), "crash")
-        raise Failed(fault, f"built with {sanitizer.name}, it {slow.ended.describe()}")
+        raise Failed(fault, f"the server with {sanitizer.name} {slow.ended.describe()}")
     return note
 
 
@@ -172,7 +172,7 @@ def _race(scene: Scene) -> None:
         scene.ask(INVALID)
         halves = (b"GET / HT", remark[:-5], request("GET", big))
         leave(scene, *halves, pause=SETTLE_SECONDS, buffer=SMALL_BUFFER)
-        # Perhaps before Redis has replied:
+        # These clients may leave before Redis has replied.
         leave(scene, *[request("GET", "/guestbook")] * LEAVERS)
 
 

@@ -34,8 +34,8 @@ from bench.services.redis_server import connect
 
 REDIRECTS = (302, 303, 307)
 BACK_SECONDS = 5.0
-REPLY_SECONDS = 9.0
-"""More than REDIS_REPLY_TIMEOUT for a connection and a reply."""
+REPLY_SECONDS, FILE_SECONDS = 9.0, 1.0
+"""More than REDIS_REPLY_TIMEOUT for a connection and a reply, and less than this timeout."""
 STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
 CROWD, CUTS = 150, 5
 DELAY_MS = 40.0
@@ -51,7 +51,7 @@ EXECUTED_SECONDS = 0.04
 """The time for a command to reach Redis; its reply comes after SLOW_MS."""
 REJECTED_SECONDS, LATER_SECONDS = 0.3, 0.3
 SERIAL_SHARE = 0.7
-"""Requests at once count as serial if they take more than this share of the time of serial ones."""
+"""Simultaneous requests count as serial if they take more than this share of the serial time."""
 
 
 @contextlib.contextmanager
@@ -69,7 +69,7 @@ def redis_gone(scene: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def redis_silent(scene: Scene) -> Iterator[None]:
-    """Let Redis reply to nothing meanwhile, and to all commands afterwards."""
+    """Stop Redis during the `with` block. Afterwards it replies to all commands."""
     scene.redis.stop()
     try:
         yield
@@ -84,8 +84,8 @@ def spoil_guestbook(scene: Scene) -> None:
 
 
 def rejected(scene: Scene) -> None:
-    """Redis rejects new connections for a moment (maxclients), and has closed all other
-    connections: pages that are requested meanwhile are answered 200 or 503, and 200 afterwards."""
+    """Redis closes all connections, and rejects new connections for a moment (maxclients).
+    Meanwhile pages are answered with 200 or 503, and afterwards with 200."""
     name = "the guestbook, requested while Redis rejects connections (maxclients),"
     one = Expected(name, request("GET", "/guestbook", CLOSE), 200, also=503)
     with as_grader(scene) as client:
@@ -116,10 +116,14 @@ def stopped(scene: Scene) -> None:
                     scene.talk(client, scene.site.file(scene.site.first).data)
                     client.send(one.data)
                     scene.watch.sleep(LEAVE_SECONDS)
+                    seen = "a client requested a page while Redis did not reply; another client"
+                    late = f"{seen} got no file within {FILE_SECONDS} s"
+                    with scene.unanswered("redis-stops-all", late, client.port, sure=False):
+                        replace(scene, timeout=FILE_SECONDS).file()
                     leaves(client)
                 seen = "a client requested a page while Redis did not reply, and left ({})"
                 scene.require_sleep(QUIET_SECONDS, seen.format(leaves.__name__))
-        # Later requests must not prolong the wait of the first ones.
+        # Later requests must not prolong the wait of the first requests.
         with ExitStack() as stack:
             later = partial(scene.clients, 1, one.data)
             others = meanwhile(lambda: stack.enter_context(later()), LATER_SECONDS)
@@ -136,8 +140,8 @@ def stopped(scene: Scene) -> None:
             )
         return target is not None
 
-    # The links are requested at once, so that each connection to Redis is used, and again and again
-    # until the server uses Redis again.
+    # All links are requested at once, to use each connection to Redis. This is repeated until the
+    # server uses Redis again.
     names = [partial(is_served, name) for name in links]
     scene.until(lambda: all(scene.together(names)), BACK_SECONDS)
 
@@ -158,7 +162,7 @@ def back(scene: Scene) -> None:
 
 
 def remark_after_cut(scene: Scene) -> None:
-    """Redis closes its connections, and a remark that comes at once is saved. Raises Failed."""
+    """Redis closes its connections, and the server saves a remark that follows. Raises Failed."""
     faults: Faults = ("no-answer", "redis-not-back")
     name = "a remark, sent after Redis had closed its connections,"
     remark = replace(new_remark(scene.site, scene.dice), name=name)
@@ -177,8 +181,8 @@ def remark_after_cut(scene: Scene) -> None:
 
 
 def lost_reply(scene: Scene) -> None:
-    """Redis executes a command, and the connection to Redis ends before the reply: the command is
-    not repeated, because a remark would be saved twice. Raises Failed."""
+    """Redis executes a command, and the connection to Redis ends before the reply. The server does
+    not repeat the command: a remark would be saved twice. Raises Failed."""
     one = new_remark(scene.site, scene.dice)
     with scene.client() as client:
         client.send(one.data)
@@ -198,7 +202,7 @@ def returns(scene: Scene, what: str) -> None:
 
 
 def _seconds(scene: Scene, clients: int) -> float:
-    """Return the seconds until each of these clients has a page of the guestbook."""
+    """Return the seconds until this number of clients have received the guestbook."""
     scene = replace(scene, timeout=scene.timeout * clients)  # to measure serial requests, too
     begun = time.monotonic()
     scene.together([lambda: scene.get("/guestbook")] * clients)
@@ -261,7 +265,7 @@ def make_links(scene: Scene) -> dict[str, str]:
 
 
 def connections(scene: Scene) -> int:
-    """Return how many connections Redis has accepted so far, including that of this call."""
+    """Return the number of connections that Redis has accepted, including that of this call."""
     with connect(scene.redis.url) as client:
         return int(client.info("stats")["total_connections_received"])
 
@@ -303,8 +307,8 @@ def false_replies(scene: Scene) -> None:
 
 
 def after_errors(scene: Scene) -> None:
-    """Redis replies to several pages with an error, and later to several at once with data. Raises
-    Failed."""
+    """Clients request pages while Redis has data of a wrong type, and get errors. When the data is
+    right again, clients request pages at the same time, and get them. Raises Failed."""
     spoil_guestbook(scene)
     scene.together([lambda: scene.get("/guestbook")] * LEAVERS)
     scene.redis.prepare()
@@ -344,8 +348,8 @@ def own_replies(scene: Scene) -> None:
     if made > requests / 2:
         raise Failed(
             "redis-made-anew",
-            f"{len(links)} clients requested {requests} short links; for these Redis accepted "
-            f"{made} new connections",
+            f"{len(links)} clients requested {requests} short links, and Redis accepted "
+            f"{made} new connections for these requests",
         )
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Silent, slow and idle clients: other clients are served, and each of these is disconnected in
-time, but not earlier."""
+"""Check silent, slow and idle clients: the server disconnects them at their timeout, not earlier,
+and serves other clients meanwhile."""
 
 import contextlib
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from http import HTTPStatus
@@ -40,12 +40,12 @@ from bench.services.redis_server import REMARKS_SHOWN, connect
 
 OTHERS_SECONDS = 0.1
 NEXT_SILENT = 3
-"""After this number of other clients a new silent client comes: a server that checks the timeout of
-only the newest client would never disconnect the first one."""
+"""After this number of other clients a new silent client comes. A server that checks only the
+newest client's timeout would then never disconnect the first client."""
 HALF_SECONDS = 0.5
 """The pause between two halves of a request, below REQUEST_TIMEOUT / TIME_SCALE."""
 PAUSE_SECONDS = (3.5, 6.5)
-"""Below IDLE_TIMEOUT, and below REQUEST_TIMEOUT and SEND_TIMEOUT."""
+"""The first pause is below IDLE_TIMEOUT, the second below REQUEST_TIMEOUT and SEND_TIMEOUT."""
 TIME_SCALE = 10
 """Divides the server's timeouts: 10 s become 1 s."""
 QUICKLY = ("--time-scale", str(TIME_SCALE))
@@ -55,24 +55,24 @@ scaled)."""
 CUT_OFF_SECONDS = 7.0
 SLOTS = 60
 """More clients than an event loop serves at once with 100 descriptors."""
-DRIP_SECONDS = 0.06
-"""The pause between two bytes."""
+DRIP_SECONDS, DRIPS = 0.06, 4000
+"""The pause between two bytes, and more bytes than a client sends before CUT_OFF_SECONDS."""
 SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
 """A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. The
-server's send buffer (4 MB at most) has room again within this timeout."""
+server's send buffer (4 MB at most) has free space again within this timeout."""
 CLOCK_SECONDS = 0.05
-"""More than a tick of the kernel, by which the server's time(2) may be late."""
+"""More than a tick of the kernel: the server's time(2) may be late by a tick."""
 USES, USE_SECONDS = 7, 0.2
-"""Together longer than IDLE_TIMEOUT / TIME_SCALE, but each pause is shorter."""
+"""All pauses together are longer than IDLE_TIMEOUT / TIME_SCALE, but each is shorter."""
 FIRST_SECONDS = 0.6
 """The pause before the first read. A blocking server's send(2) returns EAGAIN meanwhile: the pause
 is longer than SEND_CHECK_INTERVAL / TIME_SCALE."""
 SIPPED = (
-    f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; a client waited "
+    f"with --time-scale {TIME_SCALE} a client may read nothing for 1 s; a client waited "
     f"{FIRST_SECONDS} s, then read {SIP >> 10} KB every {SIP_SECONDS} s"
 )
 LARGE_REMARK = '"' * 15_000
-"""Each character becomes six. A page of such remarks is larger than a send buffer."""
+"""Each character becomes six in HTML. A page of such remarks is larger than a send buffer."""
 HERD_CLIENTS, HERD_SHARE, HERD_LEAST = 9, 0.5, 4
 """It is a fault if one client wakes more than this share of the threads, and more than
 HERD_LEAST."""
@@ -126,7 +126,8 @@ def idle_again(scene: Scene) -> None:
 
 def released(scene: Scene) -> None:
     """Each worker has a client that keeps its connection. A further client waits, and the others
-    send one more request: one of these connections is closed, and the further client is served."""
+    send one more request. The server closes one of their connections, and serves the further
+    client."""
     one = scene.site.file(scene.site.first)
     with scene.clients(WORKERS) as clients:
         for number, client in enumerate(clients, 1):
@@ -134,7 +135,7 @@ def released(scene: Scene) -> None:
                 raise Failed(
                     "not-kept",
                     f"{WORKERS} clients were connected, as many as the server has workers, and no "
-                    f"other one; the response to number {number} said Connection: close",
+                    f"other client; the response to client {number} said Connection: close",
                     client.port,
                     sure=False,
                 )
@@ -144,8 +145,8 @@ def released(scene: Scene) -> None:
                 with contextlib.suppress(OSError):  # the server may have closed already
                     client.send(one.data)
             seen = (
-                f"{WORKERS} clients kept their connections open, another one came, and each of the "
-                f"{WORKERS} sent one more request; the other client got no response within "
+                f"{WORKERS} clients kept their connections open, a further client came, and the "
+                f"{WORKERS} sent one more request each; the further client got no response within "
                 f"{scene.timeout:.0f} s"
             )
             complete(scene, Half(further, one, b""), "keeps-too-long", seen, "wrong-answer")
@@ -262,7 +263,7 @@ def in_use(scene: Scene) -> None:
     with scene.client() as client:
         for number in range(USES):
             # On a busy machine the pause may be longer than the server's timeout.
-            seen = f"requests came {USE_SECONDS} s one after another; number {number + 1}"
+            seen = f"requests came every {USE_SECONDS} s; request {number + 1}"
             fault: FaultName = "cuts-early" if number else "no-answer"
             sent = int(time.time() - CLOCK_SECONDS)
             with scene.unanswered(fault, f"{seen} was not answered", client.port, sure=False):
@@ -315,25 +316,24 @@ def time_out_together(scene: Scene) -> None:
 
 
 def drips(scene: Scene) -> str | None:
-    """A head, a body, and the bytes after an invalid request have the same timeout if they arrive
-    byte by byte. Return a note."""
+    """Bytes that arrive one by one do not restart the timeout: in a head, in a body, and after an
+    invalid request. Return a note."""
     if scene.several:
         time_out_together(scene)
-    form = request("POST", "/guestbook", FORM, body=b"guest-name=" + 200 * b"a")
+    form = request("POST", "/guestbook", FORM, body=b"guest-name=" + DRIPS * b"a")
     cases = [
-        ("its request", b"", request("GET", "/", "X-Padding: " + "a" * 200)),
-        ("its form", form[:-200], form[-200:]),
-        ("data after an invalid request", INVALID, 200 * b"a"),
+        ("its request", request("GET", "/", "X-Padding: ").removesuffix(b"\r\n\r\n")),
+        ("its form", form[:-DRIPS]),
+        ("data after an invalid request", INVALID),
     ]
     note = ""
-    for what, first, later in cases:
+    for what, first in cases:
         with scene.client() as client:
             client.send(first)
-            left = iter(later)
 
-            def ended(client: Client = client, left: Iterator[int] = left) -> bool:
+            def ended(client: Client = client) -> bool:
                 with contextlib.suppress(OSError):  # the server may have closed the connection
-                    client.send(bytes([next(left)]))
+                    client.send(b"a")
                 return client.ends(DRIP_SECONDS) and scene.let_go(client.port)
 
             did = f"sent a byte of {what} every {DRIP_SECONDS} s"

@@ -4,7 +4,7 @@
 
 const at = (id) => document.getElementById(id);
 const SHOWN_SECONDS = 30;
-const ROWS = 60; // visitors in that time
+const ROWS = 60; // visitors in SHOWN_SECONDS
 const SIGNS = { client: "C", redis: "R", response: "…", queue: "Q", unread: "q", accept: "", all: "∀", task: "…", runs: "▶", other: "?", idle: "" };
 const STRIP_MOST = 240;
 const STATES = {
@@ -85,7 +85,7 @@ function sign(kind, parent) {
 const order = Object.keys(SIGNS);
 const sorted = (groups) => [...groups].sort((one, other) => order.indexOf(one.kind) - order.indexOf(other.kind));
 
-// A square for each member of the groups, in the strip; and a row for each group, whose middle `fill` adds.
+// Draws a square in the strip for each member of the groups, and a table row for each group; `fill` adds its middle columns.
 function showGroups(strip, table, groups, fill) {
   const body = table.querySelector("tbody");
   strip.replaceChildren();
@@ -110,7 +110,7 @@ function showClients(panel, seen) {
     element("td", group.who, row);
     element("td", group.whom, row);
   });
-  panel.querySelector(".held").textContent = all ? many(all, "connection") : "none is open";
+  panel.querySelector(".held").textContent = all ? many(all, "connection") : "no open connection";
 }
 
 function whom(group) {
@@ -143,7 +143,7 @@ function number(panel, name, text, bad) {
 function showNumbers(panel, seen) {
   const { now, total, past } = seen.rate;
   number(panel, "rate", now === null ? "not known" : Math.round(now).toLocaleString("en"), false);
-  panel.querySelector(".rate").title = now === null ? "The server has no counters, or this user may not read them." : `${total} in all`;
+  panel.querySelector(".rate").title = now === null ? "The server has no counters, or this user cannot read them." : `${total} in all`;
   const top = Math.max(10, ...past);
   const points = past.map((rate, place) => `${160 - 2 * (past.length - 1 - place)} ${32 - (rate / top) * 30}`);
   panel.querySelector(".rates path").setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
@@ -163,7 +163,7 @@ function doingOf(seen) {
   const doing = [];
   const { silent, burst } = seen;
   if (silent.count) doing.push(`${many(silent.count, "silent client")}, ${silent.count > 1 ? "the first " : ""}for ${silent.seconds.toFixed(0)} s`);
-  if (silent.cut_off) doing.push(`${silent.cut_off} cut off by the server`);
+  if (silent.cut_off) doing.push(`${silent.cut_off} disconnected by the server`);
   if (burst) doing.push(`burst: ${burst.good} of ${burst.asked} answered${burst.done === burst.asked ? `, the slowest after ${seconds(burst.longest)}` : ""}`);
   if (seen.slow > 0) doing.push(`Redis is slow for ${seen.slow.toFixed(0)} s more`);
   if (seen.slow_error) doing.push(`Redis: ${seen.slow_error}`);
@@ -221,7 +221,7 @@ function show({ servers, look, room }) {
   });
   showDoing(servers);
   showRoom(room);
-  at("look").textContent = `The page observes the servers every ${look.every} s; that takes ${look.ms} ms of CPU time.`;
+  at("look").textContent = `The page observes the servers every ${look.every} s; an observation takes ${look.ms} ms of CPU time.`;
   return undefined;
 }
 
@@ -249,7 +249,7 @@ function listen() {
   source.onmessage = (event) => show(JSON.parse(event.data));
   source.onerror = () => {
     const refused = source.readyState === EventSource.CLOSED;
-    state(refused ? "too many of these pages are open: close one" : NO_CONTACT, "lost");
+    state(refused ? "too many pages like this are open: close one of them" : NO_CONTACT, "lost");
     if (refused) setTimeout(listen, 2000);
   };
 }

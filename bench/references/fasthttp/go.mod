@@ -19,5 +19,5 @@ require (
 	golang.org/x/sys v0.48.0 // indirect
 )
 
-// The guestbook page is that of the reference server `go`.
+// The guestbook page comes from the reference server `go`.
 replace zerohttpd/guestbook => ../go

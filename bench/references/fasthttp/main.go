@@ -37,7 +37,7 @@ type site struct {
 	files     fasthttp.RequestHandler
 }
 
-// handle is the router: fasthttp has none, and its documentation shows this switch.
+// handle is the router: fasthttp has no router, and its documentation shows this switch.
 func (s *site) handle(ctx *fasthttp.RequestCtx) {
 	switch string(ctx.Path()) {
 	case "/guestbook":
@@ -51,8 +51,8 @@ func (s *site) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// redirect leads to the guestbook. ctx.Redirect would send an absolute URI, which would make the
-// response longer than that of the other servers.
+// redirect sends the client to the guestbook. ctx.Redirect would send an absolute URI, so the response
+// would be longer than the responses of the other servers.
 func redirect(ctx *fasthttp.RequestCtx, status int) {
 	ctx.Response.Header.Set(fasthttp.HeaderLocation, "/guestbook")
 	ctx.SetStatusCode(status)
@@ -67,7 +67,7 @@ func (s *site) showGuestbook(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	ctx.SetContentType("text/html; charset=utf-8")
-	// A missing tag is replaced by nothing: in a plain visit nothing is typed and there are no errors.
+	// A tag without a value becomes empty: a plain visit has no typed text and no errors.
 	s.page.Execute(ctx, map[string]any{
 		"VISITOR_COUNT": content.Visitor,
 		"REMARKS_COUNT": content.Written,
@@ -75,7 +75,7 @@ func (s *site) showGuestbook(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// listed returns the HTML list of the remarks. It escapes them, because fasttemplate does not.
+// listed returns the remarks as an HTML list, and escapes them, because fasttemplate does not.
 func listed(remarks []string) []byte {
 	if len(remarks) == 0 {
 		return []byte(`<li class="remark none"><p>No remarks yet. Yours could be the first.</p></li>` + "\n")

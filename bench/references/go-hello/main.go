@@ -34,7 +34,7 @@ func hello(padding int) http.HandlerFunc {
 			w.Header().Set(name, value)
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		// net/http would add this field; with FastCGI the response would have no length.
+		// net/http would add this field, but net/http/fcgi would not.
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		fmt.Fprint(w, body)
 	}

@@ -19,8 +19,8 @@ import (
 	"zerohttpd/guestbook/profile"
 )
 
-// The limits of the seven servers, from lib/config.h. Without them net/http waits without limit, which
-// its documentation advises against.
+// The limits of the seven servers, from lib/config.h. By default net/http waits without limit, but its
+// documentation advises to set limits.
 const (
 	idleTimeout    = 5 * time.Second
 	requestTimeout = 10 * time.Second

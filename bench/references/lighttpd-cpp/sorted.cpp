@@ -2,7 +2,7 @@
 
 // The page of sorted strings in C++ with the standard library, as a FastCGI
 // program (see lib/app/sorted.c). One process answers one request at a time;
-// lighttpd starts many.
+// lighttpd starts many processes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -76,7 +76,7 @@ int main() {
     FCGX_Request request;
 
     if (FCGX_Init() != 0 || FCGX_InitRequest(&request, 0, 0) != 0) {
-        std::cerr << "sorted: no FastCGI socket; lighttpd starts this\n";
+        std::cerr << "sorted: no FastCGI socket; start it with lighttpd\n";
         return 1;
     }
     while (FCGX_Accept_r(&request) == 0) {
@@ -84,7 +84,7 @@ int main() {
         std::ostream out(&buffer);
         const std::string page = sorted_page();
 
-        // With its length, HTTP/1.0 can keep the connection.
+        // HTTP/1.0 can keep the connection only if the length is known.
         out << "Content-Type: text/html; charset=utf-8\r\n"
             << "Content-Length: " << page.size() << "\r\n\r\n"
             << page;

@@ -3,8 +3,8 @@
 # Run nginx in front of a program: behind.sh FOLDER PROGRAM [WORD...]
 #
 # Start the program; when it listens (it has written a line, or FOLDER/behind.sock exists), start nginx
-# with FOLDER/front.conf. End both at SIGTERM or SIGINT, or when nginx ends; if this shell is killed, the
-# kernel ends both.
+# with FOLDER/front.conf. End the program and nginx at SIGTERM or SIGINT, or when nginx ends; if this shell is
+# killed, the kernel ends them.
 set -u
 folder=$1
 shift

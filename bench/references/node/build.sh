@@ -15,8 +15,8 @@ mkdir -p "$out"
 cp server.js package.json "$out/"
 if cmp --silent package-lock.json "$out/.installed"; then exit; fi
 cp package-lock.json "$out/"
-# The lock file has digests, so npm need not check cached packages in the network: a host without a
-# network waited two minutes for that.
+# The lock file has digests, so npm need not check cached packages in the network: this check took two
+# minutes on a host without a network.
 (cd "$out" && npm ci --prefer-offline --omit=dev --ignore-scripts \
     --no-audit --no-fund --loglevel=error)
 cp package-lock.json "$out/.installed"

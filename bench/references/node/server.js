@@ -37,7 +37,7 @@ await once(redis, 'ready').catch(() => {}); // without Redis, all except the gue
 const escape = (remark) => remark.replace(/[&<>"']/g, (character) => REFERENCES[character]);
 
 function redirect(response, status) {
-  // With a length, the connection can be kept for HTTP/1.0 clients, too.
+  // With a length, the connection of an HTTP/1.0 client can also be kept.
   response.writeHead(status, { Location: '/guestbook', 'Content-Length': 0 }).end();
 }
 
@@ -66,7 +66,7 @@ async function sendGuestbook(response) {
     $GUEST_REMARKS$: listOf(remarks),
     $VISITOR_COUNT$: visitor.toLocaleString('en-US'),
     $REMARKS_COUNT$: written.toLocaleString('en-US'),
-    // In a plain visit nothing is typed and there are no errors.
+    // A plain visit has no typed text and no errors.
     $GUEST_NAME$: '', $GUEST_NAME_ERROR$: '',
     $GUEST_REMARKS_TYPED$: '', $GUEST_REMARKS_ERROR$: '',
   };

@@ -32,7 +32,7 @@ loop do
     end
   )
 rescue SystemCallError
-  # The client has closed the connection; continue with the next one.
+  # The client has closed the connection; continue with the next client.
 ensure
   client&.close
 end

@@ -18,8 +18,8 @@ from bench.report.charts import style
 from bench.report.findings import with_quota
 from bench.report.study import Row, Study, StudySubject, describe
 
-# Altair compares each part of a chart with its schema, which takes most of the time. The results do
-# not change the parts, so only the tests compare them (tests/bench/report/test_exports.py).
+# Altair checks each part of a chart against a schema, which takes most of the time. The parts do
+# not depend on the results, so only the tests check them (tests/bench/report/test_exports.py).
 disable_debug_mode()
 
 Spec: TypeAlias = dict[str, Json]
@@ -70,9 +70,16 @@ def narrow(small: int, large: int) -> alt.ExprRef:
     return alt.ExprRef(f"width < {NARROW} ? {small} : {large}")
 
 
-def colour(subjects: Sequence[StudySubject]) -> alt.Color:
+def coloured(field: str, colours: Mapping[str, str], legend: alt.Legend | None) -> alt.Color:
+    """Return the colour of each value of a field."""
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    return alt.Color(f"{field}:N", scale=scale, legend=legend)
+
+
+def colour(subjects: Sequence[StudySubject], legend: bool = True) -> alt.Color:
     """Return the colour of each server."""
-    return alt.Color("subject:N", scale=_scale(subjects, tokens(subjects)), legend=_legend())
+    colours = {subject.name: f"@c{i}" for i, subject in enumerate(subjects)}
+    return coloured("subject", colours, _legend() if legend else None)
 
 
 def shape(subjects: Sequence[StudySubject]) -> alt.Shape:
@@ -190,11 +197,6 @@ def legend_above(columns: int, small: int, symbol: str) -> alt.Legend:
         labelLimit=340,
         labelExpr=f"width < {NARROW} ? replace(datum.label, regexp('\\\\(.*'), '') : datum.label",
     )
-
-
-def tokens(subjects: Sequence[StudySubject]) -> list[str]:
-    """Return the colour tokens of the servers."""
-    return [f"@c{i}" for i in range(len(subjects))]
 
 
 def _scale(subjects: Sequence[StudySubject], values: Sequence[str | list[int]]) -> alt.Scale:

@@ -108,17 +108,14 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec
     rows = base.named("cells", *filters)
     scale = alt.Scale(zero=True)
     x = alt.X("rate:Q", title="requests per second", axis=base.bars_axis(), scale=scale)
-    said, legend = "way_said:N", base.legend_above(1, 1, "circle")
+    legend = base.legend_above(1, 1, "circle")
     looks: tuple[tuple[Balancer, str], ...] = (("keep", "@user"), ("close", "@baseline"))
     colours = {way_in_words(way): colour for way, colour in looks if way in ways}
-    colour = alt.Color(
-        said, scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend
-    )
+    colour = base.coloured("way_said", colours, legend)
     below = legend.copy()
     below.orient = "bottom"  # both legends above would be too wide for a phone
-    straight = alt.Stroke(
-        said, scale=alt.Scale(domain=[way_in_words("none")], range=["@ink"]), legend=below
-    )
+    scale_of_ring = alt.Scale(domain=[way_in_words("none")], range=["@ink"])
+    straight = alt.Stroke("way_said:N", scale=scale_of_ring, legend=below)
     span = (
         rows.transform_aggregate(low="min(rate)", high="max(rate)", groupby=["subject"])
         .mark_rule(strokeWidth=4, color="@grid", strokeCap="round")
@@ -176,7 +173,7 @@ def standing(rows: Sequence[Row]) -> base.Spec:
 
 ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
 """The length of the axis relative to the longest bar; the text to the right of the bar needs
-room."""
+space."""
 
 
 def _two_parts(
@@ -197,10 +194,10 @@ def _two_parts(
     )
     for expression in filters:
         bars = bars.transform_filter(expression)
-    scale = alt.Scale(domain=list(parts.values()), range=["@user", "@system"])
+    colours = dict(zip(parts.values(), ("@user", "@system"), strict=True))
     return rows, bars.mark_bar(height={"band": 0.62}, cornerRadius=1.5).encode(
         x=alt.X("value:Q", stack="zero", title=title, axis=base.bars_axis()),
-        color=alt.Color("named:N", scale=scale, legend=base.legend_above(2, 1, "square")),
+        color=base.coloured("named", colours, base.legend_above(2, 1, "square")),
         order=alt.Order("rank:Q"),
         tooltip="id:N",
     )
@@ -249,8 +246,7 @@ def order(subjects: Sequence[StudySubject]) -> base.Spec:
     x = alt.X("value:Q", title=title, axis=base.bars_axis())
     hollow = alt.condition("datum.by === 'cpu'", alt.value(0.12), alt.value(1))
     bars = rows.mark_bar(height={"band": 0.62}, cornerRadius=1.5, strokeWidth=1.5)
-    colours = alt.Scale(domain=[s.name for s in subjects], range=base.tokens(subjects))
-    colour = alt.Color("subject:N", scale=colours, legend=None)
+    colour = base.colour(subjects, legend=False)
     broken = f"width < {base.NARROW} ? split(datum.said, '   ') : datum.said"
     room, _ = _behind(rows, "high", "")
     words = rows.transform_calculate(words=broken).mark_text(align="left", dx=7)
@@ -267,7 +263,7 @@ def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
     """Return a chart of latency: a row of percentiles for each server, on a logarithmic axis."""
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, "isValid(datum.p50)")
     names = {key: BY_KEY[key].label for key in PERCENTILES}
-    scale = alt.Scale(domain=list(names.values()), range=[f"@{key}" for key in PERCENTILES])
+    colours = {name: f"@{key}" for key, name in names.items()}
     span = rows.mark_rule(strokeWidth=5, color="@grid", strokeCap="round")
     dots = (
         rows.transform_fold(list(PERCENTILES), as_=["part", "value"])
@@ -276,7 +272,7 @@ def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
         .mark_point(filled=True, size=110, opacity=1)
         .encode(
             x=alt.X("value:Q"),
-            color=alt.Color("named:N", scale=scale, legend=base.legend_above(5, 3, "circle")),
+            color=base.coloured("named", colours, base.legend_above(5, 3, "circle")),
             tooltip="id:N",
         )
     )
@@ -309,9 +305,8 @@ def holding(
             tooltip="id:N",
         )
     )
-    colours = [colour for colour, _, _ in looks.values()]
-    scale = alt.Scale(domain=list(legend.values()), range=colours)
-    colour = alt.Color("named:N", scale=scale, legend=base.legend_above(3, 1, "square"))
+    colours = {legend[status]: colour for status, (colour, _, _) in looks.items()}
+    colour = base.coloured("named", colours, base.legend_above(3, 1, "square"))
     tiles = cells.mark_rect(stroke="@paper", strokeWidth=2, cornerRadius=3).encode(color=colour)
     signs = cells.mark_text(fontWeight="bold").encode(text="sign:N")
     return base.with_rows(subjects, tiles, signs)
@@ -324,12 +319,12 @@ def loops() -> base.Spec:
     """Return a group of rows for each server: a row for each loop, from the median to p99."""
     rows = base.named("loops", base.OF_SCENARIO, base.SHOWN)
     axis = base.bare_axis(labelLimit=150, labelExpr="split(datum.label, '|')")
-    scale = alt.Scale(domain=list(WAYS), range=["@soft", "@p90", "@baseline"])
+    colours = dict(zip(WAYS, ("@soft", "@p90", "@baseline"), strict=True))
     x = base.times_axis()
     chart = rows.transform_calculate(who="datum.subject + '|' + datum.asked").encode(
         y=alt.Y("who:N", title=None, axis=axis),
         yOffset=alt.YOffset("way:N", sort=list(WAYS)),
-        color=alt.Color("way:N", scale=scale, legend=base.legend_above(3, 1, "circle")),
+        color=base.coloured("way", colours, base.legend_above(3, 1, "circle")),
         tooltip="said:N",
     )
     layers = (

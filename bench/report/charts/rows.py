@@ -80,12 +80,9 @@ def _baseline_of(study: Study, point: Point) -> Row:
     said = figure(cpu, "µs")
     if ratio is None:
         return {"cpu_said": said}
-    label = f"{said}, {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
-    return {
-        "cpu_said": label,
-        "baseline_cpu": _short(cpu / ratio),
-        "baseline_ratio": round(ratio, 2),
-    }
+    said += f", {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
+    baseline: Row = {"baseline_cpu": _short(cpu / ratio), "baseline_ratio": round(ratio, 2)}
+    return {"cpu_said": said, **baseline}
 
 
 STATUS = {
@@ -140,7 +137,8 @@ FILE = Path(__file__).resolve().parents[2] / "figures" / "zerohttpd-2019.csv"
 
 
 def curves_of_2019() -> list[tuple[str, int, float]]:
-    """Return (architecture, connections, requests per second) for each steady figure."""
+    """Return (architecture, connections, requests per second) for each published number. Other
+    fields of the file are empty or `varies`."""
     with FILE.open(newline="") as file:
         rows = list(csv.DictReader(file))
     return [

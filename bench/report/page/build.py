@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Write all files of a report: the page, the charts, the exports."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from bench.records import torture
@@ -44,25 +45,21 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     made = catalogue(study)
     texts = {page: render(study, made)}
     texts |= {page.with_suffix(end): text(study) for end, (_, _, text) in EXPORTS.items()}
-    written = _write(texts)
-    try:
-        return written + write_charts(made, page.parent / "charts")
-    except OSError as error:
-        raise UserError(f"cannot write the report: {error}") from error
+    return _write(texts, lambda: write_charts(made, page.parent / "charts"))
 
 
 def _both(document: Document, page: Path) -> list[Path]:
     return _write({page: document.html(), page.with_suffix(".md"): document.markdown()})
 
 
-def _write(texts: dict[Path, str]) -> list[Path]:
+def _write(texts: dict[Path, str], draw: Callable[[], list[Path]] = list) -> list[Path]:
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             replace(path, text)
+        return [*texts, *draw()]
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error
-    return [*texts]
 
 
 def _check(page: Path, stored: Path) -> None:

@@ -69,7 +69,7 @@ class Document:
 
 
 def _there(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the blocks that have a content."""
+    """Yield the blocks that are not empty."""
     for block in blocks:
         if isinstance(block, Section):
             if inner := list(_there(block.blocks)):

@@ -29,15 +29,14 @@ TEMPLATES = Path(__file__).parent / "template"
 
 
 def look(
-    subjects: Sequence[StudySubject], colours: Mapping[str, tuple[str, str]] | None = None
+    subjects: Sequence[StudySubject], colours: Mapping[str, tuple[str, str]] = {}
 ) -> dict[str, str]:
     """Return the style sheet and the two themes. `colours`: further colours of this page, as
     (light, dark) by name."""
-    own = colours or {}
 
     def declared(theme: int) -> str:
         """Return the colours of a theme as CSS declarations."""
-        values = style.tokens(subjects, theme) | {name: own[name][theme] for name in own}
+        values = style.tokens(subjects, theme) | {name: of[theme] for name, of in colours.items()}
         return " ".join(f"--{name}: {value};" for name, value in values.items())
 
     css = (TEMPLATES / "style.css").read_text()

@@ -166,11 +166,9 @@ def heading(record: Record) -> str:
     """Return the machine, the CPUs and the duration in a line."""
     took = f"{int(record.seconds) // 60}:{int(record.seconds) % 60:02} minutes"
     placed = "; server and visitors share all CPUs"
-    if record.placement and record.placement.server:
-        placed = (
-            f"; server on CPU {listed([str(cpu) for cpu in record.placement.server])}, all else "
-        )
-        placed += f"on CPU {listed([str(cpu) for cpu in record.placement.load])}"
+    if (found := record.placement) and found.server:
+        server, load = (listed([*map(str, cpus)]) for cpus in (found.server, found.load))
+        placed = f"; server on CPU {server}, all else on CPU {load}"
     return f"{record.machine.describe()}{placed}; {took}"
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Directives quote existing sources, words are linked to the glossary, and the commands of the
-sheets are parsed."""
+"""Directives quote sources, words link to the glossary, and commands of sheets are parsed."""
 
 import re
 import shutil
@@ -54,7 +53,7 @@ def test_functions_are_quoted_by_name() -> None:
         function(DECLARED, "say")
 
 
-def test_what_is_new_and_what_is_the_same() -> None:
+def test_new_and_equal_lines_are_distinguished() -> None:
     before, after = ["a", "b", "c"], ["a", "x", "  c", "d"]
     assert new_lines(before, after) == {2, 4}
     runs = [*side_by_side(before, after)]
@@ -99,7 +98,7 @@ def test_curve_is_of_the_newest_sweep_that_has_one(tmp_path: Path) -> None:
     assert html.count("<svg") == 2
     assert all(name in html for name in names)
     assert curve(found, [*names, "no_such"]) == NONE_YET
-    # A sheet of the course has one level: that is a point, not a curve.
+    # A sheet of the course has only one level, so its results are a point, not a curve.
     level = [run for run in found[0].runs if run.concurrency == 20]
     sheet = found[0].model_copy(update={"runs": level})
     assert curve([sheet], names) == NONE_YET
@@ -118,11 +117,11 @@ def test_the_glossary_has_the_words_that_beginners_do_not_know() -> None:
         *("redis", "handler", "exchange"),
     }
     often = {"order", "request", "poll", "need"} & words
-    assert not often, "they would be linked where they have another meaning"
+    assert not often, "common words, which would be linked in another meaning"
 
 
 @pytest.mark.parametrize("sheet", SHEETS)
-def test_the_sheets_command_is_taken(sheet: str) -> None:
+def test_the_sweep_command_of_a_sheet_is_found(sheet: str) -> None:
     words = sweep_words(sheet)
     assert "--servers" in words
     assert "--levels" in words
@@ -140,7 +139,7 @@ def test_each_run_has_a_line_and_a_baseline_is_the_first_of_its_architecture() -
         assert first[1].startswith("no figure") or first[3] == "1.00"
 
 
-def test_what_was_not_held_has_no_figure() -> None:
+def test_a_failed_run_has_no_figure() -> None:
     results = recorded("version1_failed")
     failed = [one for one in results.runs if one.state != "held"]
     assert failed

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The web site in a real browser: it fits, makes no request to another host, and is complete on
-paper."""
+"""The web site fits its screen, makes no request to another host, and is complete on paper."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,15 +15,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("si
 BOOK = "tutorial/book"
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
-"""Counts the elements whose content is cut off."""
+"""JavaScript that counts the elements whose content is cut off."""
 
 OURS = {"include": [".md-content"], "exclude": [".md-code__nav"]}
-"""The parts of a page that are ours, not the theme's."""
+"""The parts of a page that this project makes, not the theme."""
 
 
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
-    """Yield the address of the site: from disk the search does not work."""
+    """Yield the address of the site on a web server, because the search does not work from disk."""
     with served(site) as url:
         yield url
 
@@ -36,7 +35,7 @@ def page(browser: Browser, width: int) -> Iterator[Page]:
 
 
 def on_paper(page: Page, url: str) -> None:
-    """Show a page as it is printed."""
+    """Open a page, and show it as it is printed."""
     page.set_viewport_size({"width": 700, "height": 1000})
     page.goto(url)
     page.emulate_media(media="print")
@@ -44,8 +43,8 @@ def on_paper(page: Page, url: str) -> None:
 
 
 def test_every_page_fits_and_asks_no_other_host(browser: Browser, site: Path, address: str) -> None:
-    """On a wide screen no drawing of the book is cut off. The pages load without the search index,
-    which would take most of the time."""
+    """Every page fits, and on a wide screen no drawing of the book is cut off. The test blocks the
+    search index, which would take most of the time."""
     names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     names = [name for name in names if name.partition("/")[0] not in ("source", "404.html")]
     assert len(names) > 40
@@ -58,7 +57,7 @@ def test_every_page_fits_and_asks_no_other_host(browser: Browser, site: Path, ad
             page.goto(f"{address}/{name}")
             wait_for(lambda: page.evaluate(FITS), name)
             page.set_viewport_size({"width": 1280, "height": 1000})
-            wait_for(lambda: page.evaluate(FITS), name)  # parts of the theme move there
+            wait_for(lambda: page.evaluate(FITS), name)  # parts of the theme move at this width
             if name.startswith(BOOK):
                 assert page.locator(".comment pre").evaluate_all(CUT) == 0, name
     assert [url for url in asked if not url.startswith((address, "data:"))] == []
@@ -74,7 +73,7 @@ def test_a_page_is_accessible(page: Page, address: str, name: str, width: int) -
 
 
 @pytest.mark.parametrize("width", [360])
-def test_on_a_phone_what_is_the_same_is_there_once(page: Page, address: str, width: int) -> None:
+def test_a_phone_shows_equal_lines_once(page: Page, address: str, width: int) -> None:
     page.goto(f"{address}/{BOOK}/06-poll.html")
     step = page.locator("section.step").first
     same = step.locator(".pairs.same td", has_text="case NEED_RECEIVE:")
@@ -108,7 +107,7 @@ def test_a_word_is_found(page: Page, address: str) -> None:
     expect(found).to_be_visible(timeout=1000 * SECONDS)  # on a busy machine the index takes long
 
 
-def test_on_paper_the_answers_are_there_and_the_picture_is_whole(page: Page, address: str) -> None:
+def test_paper_has_the_answers_and_the_whole_picture(page: Page, address: str) -> None:
     on_paper(page, f"{address}/{BOOK}/06-poll.html")
     expect(page.locator("details.question p").last).to_be_visible()
     expect(page.locator(".md-sidebar--primary")).to_be_hidden()

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each function or constant that the texts name exists: after a renaming no text has the old
-name."""
+"""Each function or constant that a document names exists, even after a renaming."""
 
 import re
 from pathlib import Path
@@ -16,22 +15,15 @@ TEXTS = [
     *sorted((ROOT / "course" / "faults").glob("*.toml")),
     *sorted((ROOT / "docs" / "teaching").glob("**/[!g]*.md")),
 ]
-"""All but grading.md: its names are fields of JSON, and it has a test of its own."""
+"""All documents except grading.md: its names are JSON fields, which another test checks."""
 SOURCES = (
     *("lib/**/*.[ch]", "ops/*.[ch]", "[01][0-9]_*/*.[ch]", "baselines/*.[ch]", "course/own/*.c"),
 )
 NOT_OURS = {
-    "SA_RESTART",
-    "SO_RCVBUF",
-    "TCP_MAXSEG",
-    "TIME_WAIT",
-    "epoll_pwait",
-    "io_uring_enter",
-    "io_uring_disabled",
-    "select",
-    "writelines",
+    *("SA_RESTART", "SO_RCVBUF", "TCP_MAXSEG", "TIME_WAIT", "epoll_pwait", "io_uring_enter"),
+    *("io_uring_disabled", "select", "writelines"),
 }
-"""Names of the system, or of a tool."""
+"""Names of the operating system or of a tool."""
 NAMED = re.compile(r"`(?:struct )?(\w+)(?:\(\))?`|\b([a-z]+(?:_[a-z]+)*)\(\)|\b([A-Z]+_[A-Z_]+)\b")
 IN_A_FILE = re.compile(
     r"`?\b(\w+)(?:\(\))?`? (?:and `?(\w+)(?:\(\))?`? )?in (?:`?([\w/]+\.[ch])\b|(0[1-7])\b)"
@@ -39,12 +31,12 @@ IN_A_FILE = re.compile(
 
 
 def code(text: str) -> set[str]:
-    """Return the words of C sources without their comments: a comment may be outdated itself."""
+    """Return the words of C sources without their comments, because a comment may be outdated."""
     return set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
 
 
 def named(text: str) -> set[str]:
-    """Return the words with an underscore, or with brackets after them."""
+    """Return the names in a text: words with an underscore, or with brackets after them."""
     prose = re.sub(r"(?ms)^## Try it$.*?(?=^#|^:: )|^```.*?^```$|^:: .*?$", "", text)
     found = {next(filter(None, names)) for names in NAMED.findall(prose)}
     return {name for name in found if "_" in name or f"{name}()" in prose}
@@ -52,7 +44,6 @@ def named(text: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def known() -> set[str]:
-    """Return all words of all sources."""
     files = [file for pattern in SOURCES for file in ROOT.glob(pattern)]
     assert len(files) > 60
     folders = {file.parent.name for file in ROOT.glob("[01][0-9]_*/main.c")}
@@ -60,7 +51,7 @@ def known() -> set[str]:
 
 
 @pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.stem)
-def test_what_is_named_is_there(file: Path, known: set[str]) -> None:
+def test_each_name_in_a_text_exists(file: Path, known: set[str]) -> None:
     unknown = named(file.read_text()) - known - NOT_OURS
     figures = set(re.findall(r"`(\w+)` is (?:at |\d)", file.read_text()))
     figures |= set(re.findall(r"times `(\w+)`", file.read_text()))
@@ -77,13 +68,13 @@ def test_a_name_is_in_the_file_that_the_text_gives(file: Path) -> None:
                 assert word in code(place.read_text()), f"{place.parent.name} has no {word}"
 
 
-def test_what_a_grade_lets_read_is_there(known: set[str]) -> None:
+def test_names_in_the_texts_of_the_grader_exist(known: set[str]) -> None:
     for name, fault in FAULTS.items():
         assert named(fault.read) - known == set(), name
 
 
 def test_lines_to_read_are_those_of_the_files() -> None:
-    """The reading list gives the length of each file, to a tenth."""
+    """The reading list gives the length of each file with an error of at most a tenth."""
     text = (ROOT / "docs/tutorial/read-the-source.md").read_text()
     rows = re.findall(r"\| `([\w/.]+)` \| (\d+) \|", text)
     assert len(rows) > 10
@@ -92,7 +83,7 @@ def test_lines_to_read_are_those_of_the_files() -> None:
 
 
 def test_the_first_hour_has_time_for_its_reading() -> None:
-    """Its chapters and servers, at 20 lines or 200 words a minute, fit between minutes 5 and 40."""
+    """The chapters and servers, at 200 words or 20 lines a minute, fit into the planned minutes."""
     text = (ROOT / "docs/tutorial/first-hour.md").read_text()
     begin, end = (
         int(re.findall(rf"\*\*Minute (\d+): {what}", text)[0]) for what in ("read", "write")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The commands in the book and at the end of the opening comments run, and show what the text
-says.
+"""The commands in the book and in the opening comments of the servers show what the text says.
 
 An exercise prints lines `name: figure`. The promises are sentences such as "`blocked` is at least
 50 times `alone`" and "`forking` is 2".
@@ -22,8 +21,7 @@ from bench.timeline.record import Refused, require_tracing
 from tests.e2e.tracing import skip_unless_traceable
 
 ATTEMPTS = 3
-"""On a busy machine the server may not have read yet what its clients have sent, and a ratio of
-times may be wrong by chance."""
+"""On a busy machine the server may read bytes late, and a ratio of times may be wrong by chance."""
 RECIPES = toml_of(Path(__file__).with_name("recipes.toml"))
 ACTIONS = """
 small() { curl -s -o /dev/null localhost:8000/files/small.txt; }
@@ -35,9 +33,9 @@ half() {
     sleep 0.5
 }
 """
-"""half N: open N clients that have sent half a request."""
+"""The clients; `half N` opens N connections and sends half a request on each."""
 WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; sleep 0.3"
-"""Waits until the server listens. These connections send no byte, so no client is served."""
+"""Wait until the server listens. These connections send no byte, so they are not served."""
 
 
 SECONDS = 120
@@ -48,9 +46,9 @@ LOOPBACK = "ip link set lo up && exec 10< /dev/null && "
 
 
 def run(script: str) -> str:
-    """Return what a script writes to both outputs. It has its own network, where every port is
-    free, and its own PID namespace, which ends its processes. Some terminals leave descriptors
-    open, here 10; a shell uses the next ones."""
+    """Return what a script writes to standard output and standard error. The script has its own
+    network, where every port is free, and its own PID namespace, which ends its processes.
+    Descriptor 10 is open, as in some terminals: a shell then uses higher descriptors."""
     own = next((words for words in WAYS.values() if _works(words)), None)
     if own is None:
         pytest.skip("no namespaces here, and the commands of the book use fixed ports")
@@ -73,17 +71,16 @@ def _works(words: tuple[str, ...]) -> bool:
 
 
 def figures(text: str) -> dict[str, float]:
-    """Return the figures in what was printed, by name."""
+    """Return the printed figures by name."""
     return {name: float(figure) for name, figure in _FIGURE.findall(text)}
 
 
 def promises(expect: str) -> int:
-    """Return the number of promises in a text."""
     return len(_TIMES.findall(expect)) + len(_EXACTLY.findall(expect))
 
 
 def broken(expect: str, found: dict[str, float]) -> list[str]:
-    """Return the promises of a text that figures break, each as a sentence."""
+    """Return a sentence for each promise of a text that the figures break."""
     wrong = []
     for name, how, factor, other in _TIMES.findall(expect):
         if name not in found or other not in found:
@@ -94,13 +91,13 @@ def broken(expect: str, found: dict[str, float]) -> list[str]:
             wrong.append(f"{name} = {found[name]} is not {how} {factor} times {found[other]}")
     for name, figure in _EXACTLY.findall(expect):
         if found.get(name) != float(figure):
-            wrong.append(f"{name} = {found.get(name)}, and not {figure}")
+            wrong.append(f"{name} = {found.get(name)} instead of {figure}")
     return wrong
 
 
 def in_order(lines: list[str], patterns: Sequence[str]) -> str:
-    """Return the first pattern that matches no line below that of the pattern before it; empty if
-    all match in this order."""
+    """Return the first pattern that matches no line after the previous pattern's line; empty if all
+    patterns match in this order."""
     rest = iter(lines)
     return next((one for one in patterns if not any(re.search(one, line) for line in rest)), "")
 
@@ -113,7 +110,7 @@ def comment_of(file: str) -> str:
 
 
 def skip_unless_straced() -> None:
-    """Skip if strace may not start what it traces, which most machines allow."""
+    """Skip the test if strace may not trace its own children, which most machines allow."""
     try:
         require_tracing(["strace"])
     except Refused as refused:
@@ -124,13 +121,13 @@ def skip_unless_straced() -> None:
 def test_a_recipe_shows_what_it_says(folder: str) -> None:
     recipe, comment = RECIPES[folder], comment_of(f"{folder}/main.c")
     line = re.search(r"To see it: `([^`]+)`", comment)
-    assert line is not None, f"{folder} ends without a command"
+    assert line is not None, f"the opening comment of {folder} ends without a command"
     assert recipe["sentence"] in comment
     clients, seen = recipe.get("clients", ":"), recipe["seen"] * recipe.get("times", 1)
     tool, program = line[1].split()[0], folder.partition("_")[2]
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not installed")
-    if tool == "gdb":  # it attaches; strace starts what it traces
+    if tool == "gdb":  # gdb attaches to the server; strace starts it
         skip_unless_traceable()
     if tool == "strace":
         skip_unless_straced()
@@ -143,8 +140,8 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
         missing = in_order(said.splitlines(), seen)
         if not missing:
             break
-    assert not missing, f"{missing}\n{said[-6000:]}"
-    if folder == "07_epoll":  # the first one adds the listening socket
+    assert not missing, f"no line matches {missing}\n{said[-6000:]}"
+    if folder == "07_epoll":  # the first call adds the listening socket
         assert said.partition("stays")[0].count("EPOLL_CTL_ADD") == 1, said
 
 
@@ -186,7 +183,7 @@ TRIES = {
 @pytest.mark.parametrize("name", TRIES)
 def test_an_exercise_shows_what_it_promises(name: str) -> None:
     commands, expected = TRIES[name]
-    assert promises(expected) > 0, "it has no promise"
+    assert promises(expected) > 0, "the exercise has no promise"
     for _ in range(ATTEMPTS):
         said = run(commands)
         wrong = broken(expected, figures(said))
@@ -200,7 +197,7 @@ def test_each_of_the_seven_has_an_exercise() -> None:
     assert {folder.name[:2] for folder in ROOT.glob("0[1-7]_*")} <= numbers
 
 
-def test_a_broken_promise_is_seen() -> None:
+def test_a_broken_promise_is_detected() -> None:
     text = "`a` is at least 2 times `b`, and `c` is 3: so it is."
     assert promises(text) == 2
     assert broken(text, {"a": 4, "b": 2, "c": 3}) == []

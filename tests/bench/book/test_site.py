@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The web site: all links of the documents work, nothing is loaded from other hosts, and the book
-shows its sources."""
+"""All links of the web site work, it loads nothing from other hosts, and it shows sources."""
 
 import re
 import shutil
@@ -24,7 +23,7 @@ DOCUMENTS = sorted(
 
 
 def test_links_lead_somewhere_and_nothing_is_loaded_from_other_hosts(site: Path) -> None:
-    """The build checks the links of the text; this checks also those of the hooks and the theme."""
+    """The links of hooks and the theme work, too; the build checks only the links of texts."""
     pages = {path: path.read_text() for path in site.rglob("*.html")}
     anchors = {path: set(re.findall(r"\bid=\"?([^\s\">]+)", text)) for path, text in pages.items()}
     for path, text in pages.items():
@@ -50,13 +49,13 @@ def test_each_architecture_has_its_chapter(site: Path, folder: Path) -> None:
     ):
         assert part in page
     assert ("+ new since 0" in page) == (folder.name != "01_iterative")
-    assert "SPDX-License" not in page, "in the code"
-    assert not re.search(r"^(<p>)?:: ", page, re.MULTILINE), "a directive is left"
+    assert "SPDX-License" not in page, "the code shows its licence line"
+    assert not re.search(r"^(<p>)?:: ", page, re.MULTILINE), "a directive was not replaced"
 
 
 @pytest.mark.slow
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
-    """A site of two pages with our settings is built, unless it has a broken link."""
+    """With the project's settings, mkdocs builds a site of two pages unless a link is broken."""
     shutil.copy2(ROOT / "mkdocs.yml", tmp_path)
     (tmp_path / "bench").symlink_to(ROOT / "bench")
     (tmp_path / "docs").mkdir()
@@ -70,15 +69,15 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
 
 
 def test_the_list_of_commands_is_current() -> None:
-    """Renew it: .venv/bin/python scripts/commands.py >docs/reference/commands.md"""
+    """docs/reference/commands.md is the output of `.venv/bin/python scripts/commands.py`."""
     made = run(sys.executable, "scripts/commands.py").stdout
     assert made == (ROOT / "docs" / "reference" / "commands.md").read_text()
     rows = re.findall(r"^\| `\S+` \| (?:learn|teach|benchmark|contribute) \| (.*) \|$", made, re.M)
     untimed = [
         row for row in rows if not re.search(r"\((?:up to )?\d+ (?:s|min)\b|\((?:some|until)", row)
     ]
-    assert len(rows) > 30, "the targets of the Makefile"
-    assert untimed == [], "without a duration"
+    assert len(rows) > 30, "targets of the Makefile are missing"
+    assert untimed == [], "targets without a duration"
 
 
 def test_the_readme_is_short() -> None:

@@ -25,8 +25,8 @@ RESULTS = str(RECORDED / "version3.json")
 
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
 def test_a_closed_standard_output_gives_no_traceback(words: tuple[str, ...]) -> None:
-    """A closed pipe, as with `| head -1`, gives no traceback. It is closed before the program
-    writes, because a pipe could hold the whole output."""
+    """The command prints no traceback if the reader of its pipe has left, as with `| head -1`. The
+    pipe is closed before the command writes, because a pipe could hold the whole output."""
     child = subprocess.Popen(
         [*BENCH, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -40,8 +40,8 @@ def test_a_closed_standard_output_gives_no_traceback(words: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
-def test_standard_output_that_takes_nothing(words: tuple[str, ...]) -> None:
-    """Standard output closed by the caller is no error; a full disk is one."""
+def test_a_full_disk_is_reported_but_a_closed_output_is_not(words: tuple[str, ...]) -> None:
+    """The command reports a full disk, but not a standard output that its caller has closed."""
     shell = ("sh", "-c", '"$@" >&-', "sh", *BENCH)
     closed = subprocess.run([*shell, *words], cwd=ROOT, capture_output=True, text=True)
     assert closed.stdout + closed.stderr == ""
@@ -64,8 +64,7 @@ def test_ctrl_c_without_a_signal_watch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
-    """Texts are UTF-8 in any locale: ISO 8859-1 would show an arrow as three letters, ASCII would
-    fail."""
+    """The timeline writes its page in UTF-8, even if the locale's encoding is ASCII."""
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     words = (*BENCH, "timeline", "--recorded", "--servers", "epoll", "--output")
     for folder, environment in (("a", dict(os.environ)), ("b", ascii_only)):
@@ -91,7 +90,7 @@ def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
 def test_former_commands_work_and_print_the_new_one(
     former: str, today: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each former command does what the new command does. 0.2 s."""
+    """A former command prints the new command, and does the same. 0.2 s."""
     status = main(former.split())
     out, err = capsys.readouterr()
     assert err.splitlines()[0] == f"zerohttpd: {former.partition(' ')[0]} is now: zerohttpd {today}"
@@ -100,8 +99,7 @@ def test_former_commands_work_and_print_the_new_one(
 
 
 _, *WRONG = Path(__file__).with_name("wrong.txt").read_text().splitlines()
-"""Lines `words => beginning of the message`. TMP is a folder with an inventory and a file of hosts,
-TAB is a tab."""
+"""Lines `words => beginning of the message`. TMP: a folder with files of hosts; TAB: a tab."""
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,7 @@ TAB is a tab."""
 def test_the_message_names_the_option_and_the_value(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "execvp", lambda *_: pytest.fail("it begins"))
+    monkeypatch.setattr(os, "execvp", lambda *_: pytest.fail("the command began to run"))
     hosts_file(tmp_path)
     (tmp_path / "hosts.ini").write_text("[load]\na\n")
     words, message = line.replace("TMP", str(tmp_path)).replace("TAB", "\t").split(" => ")

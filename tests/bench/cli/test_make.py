@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`make all` works with another processor and with flags in the environment; `make new` makes
-folders that build at once."""
+"""`make all` works for another processor and with flags in the environment. `make new` makes
+folders that build without a change."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def _make(*words: str, status: int = 0) -> str:
 
 
 def _headers() -> str:
-    """Return the folders of the system's headers as flags, for a compiler that lacks them."""
+    """Return flags with the folders of the system's headers, for a compiler that needs them."""
     folder = run("gcc", "-print-multiarch").stdout
     return f"-idirafter /usr/include -idirafter /usr/include/{folder.strip()}"
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="gcc -m32 is of x86_64")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86_64 has gcc -m32")
 def test_compiles_for_32_bits(tmp_path: Path) -> None:
-    """The sources compile for 32 bits without a warning. Linking would need a 32-bit C library. Its
-    headers are the same, except one, which the test provides."""
+    """The sources compile for 32 bits without a warning. They are not linked, because this needs a
+    32-bit C library. The test provides the only header that this library has of its own."""
     (tmp_path / "gnu").mkdir()
     (tmp_path / "gnu" / "stubs-32.h").touch()
     headers = f"-I{tmp_path} {_headers()}"
@@ -55,7 +55,7 @@ def test_the_version_is_known_whatever_the_flags(tmp_path: Path) -> None:
 
 
 def test_a_header_that_is_missing_is_named_alone(tmp_path: Path) -> None:
-    """Only the missing header is named, not what earlier headers say about errors."""
+    """`make` names the missing header, not a line of another header that contains "error"."""
     (tmp_path / "uthash.h").write_text("char *strerror(int);\n")
     (tmp_path / "utlist.h").touch()
     flags = f"CPPFLAGS=-nostdinc -I{tmp_path}"
@@ -99,7 +99,7 @@ def test_an_unknown_server_is_reported_before_the_tests() -> None:
 
 
 def test_results_may_be_in_any_folder(tmp_path: Path) -> None:
-    """The path with quotes that a sweep prints works in `make report RESULTS=...`."""
+    """`make report RESULTS=...` accepts a path with quotes, as a sweep prints it."""
     folder = tmp_path / 'O\'Brien "2" $HOME'
     assert f"{folder} does not exist" in _make("report", f"RESULTS={folder}", status=2)
 
@@ -107,7 +107,7 @@ def test_results_may_be_in_any_folder(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="no musl-gcc (package musl-tools)")
 def test_confined_with_another_c_library(tmp_path: Path) -> None:
-    """The confinement fits musl, the C library of Alpine, which makes other system calls."""
+    """The confinement also allows the system calls of musl, the C library of Alpine."""
     _make(
         *("CC=musl-gcc", f"BUILD={tmp_path}", f"BIN={tmp_path}"),
         *(f"CPPFLAGS=-Werror {_headers()}", "all"),
@@ -118,7 +118,7 @@ def test_confined_with_another_c_library(tmp_path: Path) -> None:
 
 
 def test_a_server_whose_library_is_missing_is_left_out(tmp_path: Path) -> None:
-    """`make all` builds the other servers, and says what is missing (0.1 s)."""
+    """`make all` leaves out a server whose library is missing, and prints the reason (0.1 s)."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     (tmp_path / "08_none").mkdir()
     (tmp_path / "08_none" / "main.c").write_text("#error it needs a library\n")
@@ -130,7 +130,7 @@ def test_a_server_whose_library_is_missing_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ldflags", ["-lm", "-l;id>option;", "-l`id>option`"])
 def test_a_students_folder_runs_no_command(tmp_path: Path, ldflags: str) -> None:
-    """Make only reads `ldflags` and the names of files of a server that it does not build."""
+    """`make help` runs no command from `ldflags` or from the name of a file."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     mine = tmp_path / "08_mine"
     mine.mkdir()
@@ -163,7 +163,7 @@ def test_each_origin_makes_a_folder_that_builds(project: Path) -> None:
         assert f'.name = "{name}"' in (folder / "main.c").read_text()
         assert f" * {name}: " in (folder / "main.c").read_text()
         source = project / ("course/own" if origin == SKELETON else origin)
-        assert toml_of(folder / "tests.toml") == toml_of(source / "tests.toml"), "its kind"
+        assert toml_of(folder / "tests.toml") == toml_of(source / "tests.toml"), f"tests of {name}"
     run("make", "-s", "-j2", *names, "CPPFLAGS=-Werror", cwd=project)
     for name in names:
         assert run(project / name, "--help").stdout.startswith(f"usage: {name} ")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd measure` and studies with real servers; figures match those of independent counts. A
-study over hosts has this machine for each host, with an agent each."""
+"""`zerohttpd measure` and studies measure real servers, and their figures match independent counts.
+A study over hosts uses this machine as each host, with one agent per host."""
 
 import os
 import re
@@ -28,12 +28,12 @@ pytestmark = [needs_a_sweep, pytest.mark.xdist_group("measure")]
 
 REQUESTS, CONNECTIONS = 1500, 30
 FIRST = 1 + 2 * CONNECTIONS
-"""A first request, and two on each connection to warm up."""
+"""The first request, and two requests on each connection to warm up."""
 ATTEMPTS = 3
 """The checks of a sweep reject a figure if the machine paused during the run."""
 OWN_ABOVE = 1.6
-"""A server's own count includes its start, its end, the first requests and the warm-up of its
-caches: with few requests that is much."""
+"""A server's own CPU time, divided by the sweep's, is below this limit. It includes start, end and
+warm-up, which matter with few requests."""
 
 
 def swept(results: Path, *servers: str) -> Results:
@@ -54,9 +54,8 @@ def cost(run: Run) -> float:
 
 
 def counted_by_hand(server: str) -> float:
-    """Return CPU microseconds per request of a server that is started, used and ended here.
-    wait4(2) returns the CPU time of it and its children; the time to start and end is
-    subtracted."""
+    """Return CPU microseconds per request of a server that this function runs. wait4(2) returns the
+    CPU time of the server and its children; the time to start and end is subtracted."""
 
     def life(requests: int) -> float:
         with PrivateRedis((), SignalWatch()) as redis:
@@ -83,21 +82,20 @@ def counted_by_hand(server: str) -> float:
 
 @pytest.mark.slow
 def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
-    """Three counts of the CPU time per request agree. The sweep reads the server's control group
-    during the load, the server prints its own statistics, and the third count shares no code with
-    either."""
+    """Three counts of the CPU time per request agree: the sweep's from the control group, the
+    server's own statistics, and a count by wait4(2) in this file."""
     for run in swept(tmp_path, "epoll", "forking").runs:
         said = run.server_statistics
         assert said
         assert said.cpu_us_per_request
         assert said.requests == FIRST + REQUESTS, "every request was counted"
         assert 0.9 < said.cpu_us_per_request / cost(run) < OWN_ABOVE
-        # Measured one after the other: the load of the machine may change between them.
+        # The load of the machine may change between the two measurements.
         assert 0.4 < counted_by_hand(run.subject) / cost(run) < 2.5
 
 
 @pytest.mark.slow
-def test_the_whole_of_it(tmp_path: Path) -> None:
+def test_measure_runs_and_checks_two_parts(tmp_path: Path) -> None:
     words = ["measure", "--only", "baseline,syscalls", "--servers", "epoll", "--runs", "2"]
     words += ["--requests", "600", "--concurrency", "20", "--results", str(tmp_path)]
     if not (ROOT / "build/baselines/07_epoll").exists():
@@ -116,8 +114,8 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
 
 
 def test_an_optimisation_switched_off(tmp_path: Path) -> None:
-    """Without the optimisation the server makes one write per command to Redis, with it one per
-    loop iteration. So the ablation was really applied to the server."""
+    """The sweep really switches the optimisation off: the server then makes one write per command
+    to Redis, otherwise one per loop iteration."""
     if not (ROOT / "build/baselines/without.so").exists():
         pytest.skip("the baselines are not built")
     skip_unless_traceable()
@@ -133,7 +131,7 @@ def test_an_optimisation_switched_off(tmp_path: Path) -> None:
     assert round(calls["pipeline"].per_request["sendto"], 1) == 3
 
 
-def test_memory_of_a_crowd_that_asks_for_what_is_named(tmp_path: Path) -> None:
+def test_memory_is_measured_for_each_workload(tmp_path: Path) -> None:
     words = ["sweep", "--servers", "epoll", "--levels", "200", "--results", str(tmp_path)]
     wanted = {"redirect parked", "hello parked", "sign parked", "sign pending"}
     for _ in range(ATTEMPTS):
@@ -161,9 +159,9 @@ def test_memory_of_a_crowd_that_asks_for_what_is_named(tmp_path: Path) -> None:
 
 needs_wrk = pytest.mark.skipif(not shutil.which("wrk"), reason="needs wrk")
 NAME = "go-nginx-2013"
-"""The shortest study. Any machine can measure its server epoll; others need packages."""
+"""The shortest study. Any machine can measure epoll; the other servers need packages."""
 SHORTER = {"requests = 20000": "requests = 4000", "timeout = 60": "timeout = 15"}
-"""The study's own figures: with a short accept queue some runs end at their time limit only."""
+"""Replacements for the study's values: some runs last until their time limit."""
 
 
 def shorter(folder: Path) -> Path:
@@ -181,8 +179,7 @@ def shorter(folder: Path) -> Path:
 @pytest.mark.slow
 @needs_wrk
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
-    """It is measured, checked, read again and made into a page. The machine decides whether the
-    limits are met."""
+    """The study in the documentation is measured, checked, reported and resumed."""
     page = (ROOT / "docs" / "how-to" / "benchmark.md").read_text()
     text = re.findall(r"^```toml my.toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
     (tmp_path / "my.toml").write_text(text)
@@ -229,7 +226,7 @@ def test_a_study_over_hosts(tmp_path: Path) -> None:
     for table in tables:
         assert {row.subject for row in table.rows} == wanted
         assert all(row.get("cpu") or row.why_not for row in table.rows)
-        # Each table has its published rate: with one core, or with all cores.
+        # Each table has the published rate for its number of cores.
         of_go = (row.then for row in table.rows if row.subject == "go-hello")
         then = {published.requests_per_second for each in of_go for published, _ in each}
         assert then == {{"one": 42745.15, "all": 128402.88}[table.scenario.cores]}

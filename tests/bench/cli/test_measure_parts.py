@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `zerohttpd measure` and `zerohttpd cost` would measure; nothing is measured here."""
+"""`zerohttpd measure` and `zerohttpd cost` plan the right runs; these tests measure nothing."""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -28,7 +28,7 @@ EPOLL_ALONE = ("redirect", "small", "large", "guestbook")
 
 @pytest.fixture
 def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Return the parts of a sweep that would be run, with results in which all targets are met. All
+    """Return the list to which a mock sweep adds its parts. Its results meet all targets. All
     servers and baselines are built; only the reference server h2o is missing."""
 
     def sweep(options: SweepOptions) -> Done:
@@ -62,21 +62,21 @@ def about(why: str, *parts: str) -> list[str]:
     return [part + end for part in parts]
 
 
-def test_each_part_is_about_those_of_its_servers_that_are_chosen(
+def test_each_part_measures_only_the_chosen_servers(
     swept: list[Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each part has only the chosen servers; the others are no failure, and their reference servers
-    are not missed."""
+    """Each part measures only the chosen servers. The exit status is 0, although parts about other
+    servers are left out."""
     assert measure(tmp_path, "--servers", "poll") == 0
     assert {part.subjects for part in swept} == {("poll",)}
     modes = [part.values("mode") for part in swept]
-    assert modes.count(("parked",)) == modes.count(("pending",)) == 1, "not those with threads"
+    assert modes.count(("parked",)) == modes.count(("pending",)) == 1, "memory parts of poll"
     assert [part.values("idle") for part in swept].count((0, 10_000)) == 1
     said = capsys.readouterr().out.splitlines()
     assert [line for line in said if "left out" in line] == about("epoll", *EPOLL_ALONE)
 
 
-def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
+def test_a_requested_part_that_cannot_be_measured_fails(
     swept: list[Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--servers", "01_iterative", "--only")
@@ -85,7 +85,7 @@ def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
     assert [(part.subjects, part.baselines) for part in swept] == [(("iterative",), True)] * 2
     assert "idle is left out: it is about poll, epoll, which" in capsys.readouterr().out
     assert measure(tmp_path, *words, "memory") == 1
-    assert len(swept) == 2, "there is nothing to measure"
+    assert len(swept) == 2, "a sweep began without a part"
     assert (
         "memory is left out: it is about poll, epoll, threading, which" in capsys.readouterr().out
     )
@@ -94,14 +94,14 @@ def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
 def test_reference_servers_are_measured_with_the_chosen_server(
     swept: list[Plan], tmp_path: Path
 ) -> None:
-    """Reference servers are measured with the chosen server. The sweep leaves a missing one out,
-    and the exit status says so."""
+    """Reference servers are measured with the chosen server. The sweep leaves out a missing
+    reference server, and the exit status is then 1."""
     assert measure(tmp_path, "--servers", "epoll", "--only", "guestbook") == 0
     assert measure(tmp_path, "--servers", "epoll", "--only", "small", "guestbook") == 1
     subjects = [part.subjects for part in swept[2:]]
     references = ("nginx", "h2o", "lighttpd")
     assert subjects == [("epoll", *references)] * 2 + [("epoll", "go", "fasthttp")] * 2
-    assert all(part.baselines for part in swept), "the comparison of a missed target"
+    assert all(part.baselines for part in swept), "a missed target lacks its baseline"
 
 
 def test_a_baseline_that_is_not_built_is_left_out(swept: list[Plan], tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_baseline_that_is_not_built_is_left_out(swept: list[Plan], tmp_path: P
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Planned]:
-    """Return a function that plans what `zerohttpd cost` would measure; nothing is built."""
+    """Return a function that returns the runs of `zerohttpd cost`; nothing is built or measured."""
     found: list[SweepOptions] = []
 
     def sweep(options: SweepOptions) -> Done:
@@ -145,14 +145,14 @@ def test_each_ablation_alternates_with_the_usual_server(planned: Callable[..., P
         }
     plain = [run.conditions._replace(without="", change="") for run in rated]
     rounds = [(key, run.run) for key, run in zip(plain, rated, strict=True)]
-    assert len([key for key, _ in groupby(rounds)]) == len(set(rounds)), "repetitions are together"
+    assert len([key for key, _ in groupby(rounds)]) == len(set(rounds)), "runs are not together"
 
 
-def test_what_is_measured_is_sampled_too_under_the_same_load(
+def test_measured_servers_are_also_sampled(
     planned: Callable[..., Planned],
 ) -> None:
-    """The servers are sampled under the same load, to split CPU time between user space and
-    kernel."""
+    """`zerohttpd cost` also samples the servers under the load of the measurement, to split CPU
+    time between user space and kernel."""
     names, runs = discover()[:7], planned("sampled", "--no-experiments").runs
 
     def cells(mode: str) -> set[tuple[str, bool, str, int, int]]:
@@ -170,7 +170,7 @@ def test_what_is_measured_is_sampled_too_under_the_same_load(
     assert {run.run for run in runs if run.conditions.mode == "sampled"} == {1}
 
 
-def test_counted_with_connections_that_are_kept(planned: Callable[..., Planned]) -> None:
+def test_instructions_are_counted_with_kept_connections(planned: Callable[..., Planned]) -> None:
     runs = planned("counted", "--servers", "iterative,forking,epoll").runs
     counted = {(x.subject, x.conditions.keep_alive) for x in runs if x.conditions.mode == "counted"}
     assert counted == {("iterative", False), ("forking", True), ("epoll", True)}
@@ -182,7 +182,9 @@ def test_another_server_without_its_optimisations(planned: Callable[..., Planned
     assert {run.subject for run in runs if run.conditions.without} == {"poll"}
 
 
-def test_functions_are_looked_at_as_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stacks_are_sampled_or_counted_as_the_machine_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert how_stacks("no") == (None, "")
     monkeypatch.setattr("bench.stations.sampling.why_no_perf", lambda: "")
     assert how_stacks("auto") == ("sampled", "")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The course: each command on a sheet runs and shows what the sheet promises. Slides and sheets are
-built, fit on their pages, and make no request to another host. The archive for students has no
-answer, and works."""
+"""Each command on a sheet shows what the sheet promises. Slides and sheets fit on their pages. The
+archive for students contains no answer, and its commands work."""
 
 import gzip
 import re
@@ -33,7 +32,7 @@ A4_PIXELS = (180 * 96 / 25.4, 267 * 96 / 25.4)
 CPU = re.compile(r"([\d.]+) us CPU/request")
 RATE = re.compile(r"([\d,]+) requests/s")
 
-# `make` of a sheet: this project's own commands, with results that are deleted.
+# The `make` of a sheet runs this project's commands, and writes results to a temporary folder.
 PRELUDE = """\
 make() {{ command make SETUP=true ZEROHTTPD='{command}' "$@"; }}
 """
@@ -49,7 +48,7 @@ exec {python} -m bench "$@" $where {folder}
 
 
 def _rows(said: str) -> dict[str, str]:
-    """Return what was printed for each run: its server and condition, and the rest of the line."""
+    """Return the text that was printed for each run, by its server and condition."""
     lines = re.findall(r"^\[\d+/\d+\] (\S+) +\d+ connections +(.+)$", said, re.MULTILINE)
     return {f"{server}: {re.split(r'   +', text)[0]}": text for server, text in lines}
 
@@ -75,7 +74,7 @@ def _who_waits(said: str) -> None:
 def _stall(said: str) -> None:
     times = dict(re.findall(r"^(\w+): .* after ([\d.]+) s$", said, re.MULTILINE))
     assert set(times) == {"iterative", "forking", "epoll"}
-    # True on the busiest machine: the first needs at least a fifth of REQUEST_TIMEOUT.
+    # Even on a busy machine iterative needs at least a fifth of REQUEST_TIMEOUT.
     assert float(times["iterative"]) >= 1.5
     assert min(float(times["forking"]), float(times["epoll"])) < float(times["iterative"])
 
@@ -83,7 +82,7 @@ def _stall(said: str) -> None:
 def _redis(said: str) -> None:
     rows = _rows(said)
     rates = {n: _figure(RATE, rows, "preforking", f" {n} worker") for n in (1, 2, 10, 100)}
-    assert rates[1] <= 1000 / 15, "three replies, 5 ms each, cannot be faster"
+    assert rates[1] <= 1000 / 15, "faster than three replies of 5 ms each"
     assert rates[2] <= 2000 / 15
     assert rates[100] > 4 * rates[1]
 
@@ -141,7 +140,7 @@ def test_each_sheet_is_tried_and_has_its_parts() -> None:
     for name, text in sheets.items():
         for part in ("Your prediction", "```sh", "Explain it", "**The fix"):
             assert part in text, f"{name}: {part}"
-        assert "Expected" not in text, f"{name} has an answer"
+        assert "Expected" not in text, f"{name} contains an answer"
         assert f"## {name[0]}." in solutions
 
 
@@ -186,7 +185,7 @@ def test_slides_are_turned_with_the_keyboard(made: dict[str, Path], browser: Bro
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 360])
 @pytest.mark.parametrize("which", ["slides", "notes", "sheets"])
-def test_they_are_accessible(
+def test_slides_and_sheets_are_accessible(
     made: dict[str, Path], browser: Browser, which: str, width: int
 ) -> None:
     own = made[which].as_uri()
@@ -198,7 +197,7 @@ def test_they_are_accessible(
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_they_are_printed(made: dict[str, Path]) -> None:
+def test_slides_and_sheets_are_printed(made: dict[str, Path]) -> None:
     if not any(map(shutil.which, course.BROWSERS)):
         pytest.skip("no browser is installed")
     pages = {}
@@ -222,7 +221,7 @@ def test_a_slide_without_a_title_or_a_note_is_refused(
 
 
 def _plans() -> dict[str, list[list[str]]]:
-    """Return the rows of the plan of each session: minutes, what, with, the one idea."""
+    """Return the rows of the plan of each session: minutes, activity, material, idea."""
     text = (course.COURSE / "instructor" / "plans.md").read_text()
     parts = re.split(r"^## (Week \d): .*$", text, flags=re.MULTILINE)[1:]
     rows = re.compile(r"^\| (\d+) \| (.*) \|$", re.MULTILINE)
@@ -256,7 +255,7 @@ def test_plan_slides_and_sheets_have_the_same_minutes() -> None:
 
 TEACHING = ROOT / "docs" / "teaching"
 LETTERS = 30
-"""Shorter sentences and lines may be anywhere by chance."""
+"""Shorter sentences and lines may occur anywhere by chance."""
 
 
 @pytest.fixture(scope="module")
@@ -276,12 +275,12 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _flat(text: str) -> str:
-    """Return a text on one line, without the beginnings of comments and quotations."""
+    """Return a text on one line, without the signs that begin lines of comments and quotations."""
     return " ".join(re.sub(r"(?m)^[ \t]*(?:\*|#|//|>)+", "", text).split())
 
 
 def _sentences(text: str) -> set[str]:
-    """Return the sentences and the entries of tables that are long enough."""
+    """Return the sentences and table entries of at least LETTERS characters."""
     prose = re.sub(r"(?ms)^```.*?^```$|^:: .*?$|<!--|-->", "", text)
     blocks = re.split(r"\n\s*\n|\n(?=[-|])", prose)
     parts = [one for block in blocks for one in re.split(r"(?<=[.:?!])\s|\|", _flat(block))]
@@ -293,8 +292,8 @@ def _lines(text: str) -> set[str]:
 
 
 def _answers() -> set[str]:
-    """Return the sentences and lines of code of all answers, without the questions that the sheets
-    ask as well, and without code that the servers or the skeleton have."""
+    """Return the sentences and lines of code of all answers, except sentences of the sheets, and
+    code of the servers or the skeleton."""
     sheets = "".join(_flat(file.read_text()) for file in (TEACHING / "sheets").glob("*.md"))
     patterns = (
         "lib/**/*.[ch]",
@@ -316,7 +315,7 @@ def _answers() -> set[str]:
     }
 
 
-def test_no_word_of_an_answer_is_in_it(copy: Path) -> None:
+def test_the_archive_has_no_word_of_an_answer(copy: Path) -> None:
     text = "\n".join(_flat(path.read_text(errors="replace")) for path in _files(copy))
     answers = _answers()
     assert len(answers) > 500
@@ -324,7 +323,7 @@ def test_no_word_of_an_answer_is_in_it(copy: Path) -> None:
     assert not found, "\n".join(found)
 
 
-def test_it_has_no_file_of_an_answer_and_no_place_of_this_machine(copy: Path) -> None:
+def test_the_archive_has_no_answer_and_no_path_of_this_machine(copy: Path) -> None:
     names = {path.relative_to(copy).as_posix() for path in _files(copy)}
     assert not [name for name in names if "instructor" in name or "solution" in name]
     assert not [name for name in names if name.endswith(".patch") and "faults" in name]
@@ -334,7 +333,7 @@ def test_it_has_no_file_of_an_answer_and_no_place_of_this_machine(copy: Path) ->
     assert not [path for path in _files(copy) if str(ROOT).encode() in path.read_bytes()]
 
 
-def test_each_ticket_and_patch_is_in_it(copy: Path) -> None:
+def test_the_archive_has_each_ticket_and_patch(copy: Path) -> None:
     for one in map(fault, numbers()):
         ticket = copying.declaration(
             copying.Ticket, copy / "course" / "faults" / f"{one.number}.toml", number=one.number
@@ -344,7 +343,7 @@ def test_each_ticket_and_patch_is_in_it(copy: Path) -> None:
         assert gzip.decompress(packed.read_bytes()) == one.patch.read_bytes()
 
 
-def test_a_fault_is_made_there_as_here(copy: Path, tmp_path: Path) -> None:
+def test_the_archive_makes_the_same_fault(copy: Path, tmp_path: Path) -> None:
     number = "07"
     made = _zerohttpd(copy, "fault", number, "--into", tmp_path / "fault")
     assert "ask your lecturer" in made.stdout
@@ -358,7 +357,7 @@ def test_a_fault_is_made_there_as_here(copy: Path, tmp_path: Path) -> None:
         assert "ask your lecturer" in refused.stderr
 
 
-def test_only_the_chosen_faults_are_in_it(tmp_path: Path) -> None:
+def test_the_archive_has_only_the_chosen_faults(tmp_path: Path) -> None:
     archive = tmp_path / "two.tar.gz"
     assert student_copy(["--faults", "1,08", "--output", str(archive)]) == 0
     with tarfile.open(archive) as tar:
@@ -366,13 +365,13 @@ def test_only_the_chosen_faults_are_in_it(tmp_path: Path) -> None:
     assert {name[:2] for name in faults} == {"01", "08"}
 
 
-def test_its_sheets_are_made_without_slides(copy: Path, tmp_path: Path) -> None:
+def test_the_archive_makes_sheets_without_slides(copy: Path, tmp_path: Path) -> None:
     _zerohttpd(copy, "slides", "--output", tmp_path)
     assert {path.name for path in tmp_path.glob("*.html")} == {"sheets.html"}
 
 
 @pytest.mark.slow
-def test_it_builds_and_grades(copy: Path) -> None:
+def test_the_archive_builds_and_grades(copy: Path) -> None:
     # The other builds of the library are for stages that are not run.
     only = ["BUILD_GRADER=:", "SERVER=01_iterative", "ARGS=--only serves"]
     for words in (["all"], ["grade", *only]):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A mock of the part of DigitalOcean's REST interface that deploy/droplets.yml uses.
 
-It follows the published description. A droplet is `new` and has no address, and becomes `active`
-after some queries. It appears in lists a little after its creation, and leaves them a little after
-its deletion. Lists have pages; keys are unique; wrong tokens, bad requests and too many of them get
-the documented errors.
+The mock follows the published description. A droplet is `new` and has no address, and becomes
+`active` after some queries. Lists show a droplet some queries after its creation, and still some
+queries after its deletion. Lists have pages, and keys are unique. Wrong tokens, bad requests and
+too many requests get the documented errors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SIZES = [
 
 @dataclass
 class Droplet:
-    """One droplet, and how many queries it has seen since its creation, or its deletion."""
+    """One droplet, with the number of queries since its creation or deletion."""
 
     number: int
     wanted: dict[str, Any]
@@ -68,7 +68,7 @@ class Service:
     keys: list[dict[str, Any]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     busy: int = 0
-    """The number of next requests that are answered with 429."""
+    """The number of coming requests that get the status 429."""
     refuse: Callable[[str], bool] = lambda _: False
     """Returns whether a droplet of this name is refused."""
     immortal: bool = False
@@ -101,7 +101,7 @@ class Service:
         ]
 
     def one(self, number: int) -> tuple[int, Any]:
-        """Return a droplet. A request by its number finds it as soon as it was accepted."""
+        """Return the droplet of this number, even if lists do not show it yet."""
         for droplet in self.droplets:
             if droplet.number == number and not droplet.deleted:
                 return 200, {"droplet": droplet.shown()}
@@ -194,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class MockServer(ThreadingHTTPServer):
-    """The mock at a free port of 127.0.0.1. Use in a `with` block."""
+    """The mock on a free port of 127.0.0.1. Use it in a `with` block."""
 
     daemon_threads = True
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line of the benchmark over several hosts; what is checked before a host is
-contacted."""
+"""The options of `zerohttpd hosts`, and the files that it sends to the hosts."""
 
 import itertools
 import json
@@ -43,10 +42,10 @@ def some_inventory(tmp_path: Path) -> Path:
         (["--studies", "now"], True),
     ],
 )
-def test_options_that_are_not_ours_are_the_sweeps(
+def test_unknown_options_are_passed_to_the_sweep(
     some_inventory: Path, words: list[str], by_wrk: bool
 ) -> None:
-    """Unknown options are passed to the sweep. The load host gets wrk if the sweep needs it."""
+    """`zerohttpd hosts` passes unknown options to the sweep, and knows if the sweep needs wrk."""
     ours = ["--inventory", str(some_inventory), "--results", "elsewhere"]
     options = command.parse([*ours, *words])
     assert (options.inventory, options.results) == (some_inventory, Path("elsewhere").resolve())
@@ -76,11 +75,12 @@ def test_a_resumed_sweep_is_where_the_results_are(
     options = Namespace(inventory=tmp_path / "hosts.ini", results=here, resume=elsewhere)
     command._say_where(options, before=set())
     said = capsys.readouterr().out
-    assert said == f"Here: {here}/first/; a page of it: make report RESULTS='{here}/first'\n"
+    page = f"make a page of them: make report RESULTS='{here}/first'"
+    assert said == f"Results: {here}/first/; {page}\n"
 
 
 def load_host(tmp_path: Path, **variables: object) -> Path:
-    """Return the playbook's report on a load host with these variables in the inventory."""
+    """Return the file that the playbook writes about a load host with these inventory variables."""
     templates = Environment()
     templates.filters |= {"quote": lambda word: shlex.quote(str(word)), "to_json": json.dumps}
     report = (ROOT / "deploy" / "templates" / "load_host.json.j2").read_text()
@@ -119,7 +119,7 @@ NO_SOURCES = ["notes", "mine/notes"]
 
 
 @pytest.mark.parametrize("with_git", [True, False])
-def test_what_is_sent_is_sources_that_are_not_private(tmp_path: Path, with_git: bool) -> None:
+def test_only_public_sources_are_sent(tmp_path: Path, with_git: bool) -> None:
     root = tmp_path / "project"
     for name in (*SENT, *IGNORED, *PRIVATE, *NO_SOURCES, "tests/known"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:
         found.add(pack_project(root, tmp_path)["digest"])
     script.chmod(0o644)
     found.add(pack_project(root, tmp_path)["digest"])
-    assert len(found) == 5, "another length, other words of this length, nothing, another mode"
+    assert len(found) == 5, "each change of a text or mode needs another digest"
 
 
 @pytest.mark.skipif(not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""deploy/droplets.yml, with a mock of the provider's interface: every droplet is deleted in the
-end."""
+"""deploy/droplets.yml creates droplets and deletes all of them, with a mock of the provider."""
 
 import configparser
 import os
@@ -34,7 +33,7 @@ def mock() -> Iterator[MockServer]:
 
 
 class Fleet:
-    """The playbook, with a fleet of the test's own."""
+    """The playbook with a fleet that only this test uses."""
 
     folder = DEPLOY.parent / "build" / "droplets" / FLEET
 
@@ -64,8 +63,8 @@ def fleet(mock: MockServer) -> Iterator[Fleet]:
 
 
 @pytest.mark.slow
-def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
-    """The first try fails in the middle, and the second creates only what is missing."""
+def test_four_droplets_are_created_once_and_deleted(fleet: Fleet) -> None:
+    """The playbook creates the droplet that a failed first run left out, and deletes all four."""
     service = fleet.mock.service
     service.keys = [{"id": n, "name": f"k{n}", "public_key": f"ssh-rsa {n}"} for n in range(90, 95)]
     service.busy = 2
@@ -76,7 +75,7 @@ def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
     assert "COST MONEY" in made.stdout
     assert fleet.names() == sorted({*NAMES} - {f"{TAG}-zerohttpd"})
 
-    for one in service.droplets:  # lists do not have them yet
+    for one in service.droplets:  # lists do not show these droplets yet
         one.looks = 0
     service.refuse = lambda _: False
     made = fleet.run("create")
@@ -101,7 +100,7 @@ def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
     assert "DROPLETS ARE LEFT, AND COST MONEY" in ended.stdout
     assert NAMES[0] in ended.stdout
 
-    service.droplets.pop()  # by hand
+    service.droplets.pop()  # as if deleted by hand
     service.immortal, service.busy = False, 1
     ended = fleet.run("destroy")
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -112,7 +111,7 @@ def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_token_is_said(fleet: Fleet) -> None:
+def test_a_wrong_token_is_reported(fleet: Fleet) -> None:
     for tag in ("create", "destroy"):
         ran = fleet.run(tag, token="no-such-token")
         assert ran.returncode != 0

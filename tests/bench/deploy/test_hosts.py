@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd hosts` over ssh to the hosts of a lab: a sweep is interrupted, resumed and killed.
-
-Afterwards everything is removed, which the tests check on each host. The tests are steps of one
-sequence, because preparing the hosts takes most of the time.
-"""
+"""`zerohttpd hosts` over ssh to the hosts of a lab: a sweep is killed, interrupted and resumed. The
+last test removes everything, and checks this on each host. The tests are steps of one sequence,
+because preparing the hosts takes most of the time."""
 
 from __future__ import annotations
 
@@ -34,22 +32,22 @@ SWEEP = (
     *("--balancer", "none,close", "--runs", "2"),
 )
 TIMEOUT = 600.0
-"""Seconds; long enough for busy machines."""
+"""Seconds, enough for a busy machine."""
 
 NEEDED = ("ansible-playbook", "sshd", "ssh", "nginx", "redis-server", "ab", "gcc", "make")
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
 MISSING = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
 
 pytestmark = [
-    pytest.mark.slow,  # each test uses the hosts as the one before left them
+    pytest.mark.slow,  # each test uses the hosts in the state after the previous test
     pytest.mark.xdist_group("deploy"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="hosts can be made by root only"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the hosts of a lab"),
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
 ]
 
 
 class Hosts(Lab):
-    """A lab of this test, and an inventory that is not the lab's own."""
+    """A lab for these tests, with an inventory that differs from the lab's own."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__("deploy")
@@ -75,7 +73,7 @@ class Hosts(Lab):
         )
 
     def running(self) -> list[str]:
-        """Return our processes that still run, on any host."""
+        """Return the command lines of the benchmark's processes that still run on any host."""
         look = (
             f'for p in /proc/[0-9]*; do [ "$(readlink $p/cwd)" != {FOLDER} ] || '
             'tr "\\0" " " <$p/cmdline; done; ps -C redis-server,nginx,epoll,ab -o args= || true'
@@ -83,7 +81,7 @@ class Hosts(Lab):
         return [line for role in HOSTS for line in self.on(role, look).splitlines()]
 
     def assert_no_way_in(self) -> None:
-        """Assert that there is no key, no line for it, and no agent."""
+        """Assert that no host has a folder of agents, an authorized key, or a running process."""
         for role in HOSTS:
             left = self.on(role, f"ls -d {FOLDER}/agents; cat ~/.ssh/authorized_keys; true")
             assert left == "", role
@@ -113,7 +111,7 @@ class Deployment:
         assert text in self.output, self.output
 
     def end(self) -> int:
-        """Wait for the end; return the exit status."""
+        """Wait for the end of the command, and return its exit status."""
         return self.process.wait(TIMEOUT)
 
 
@@ -135,7 +133,7 @@ def states(hosts: Hosts) -> list[str]:
     return [store.load(folder / "results.json").state for folder in sorted(hosts.results.iterdir())]
 
 
-def test_what_the_inventory_lacks_is_said(tmp_path: Path) -> None:
+def test_a_missing_group_of_the_inventory_is_reported(tmp_path: Path) -> None:
     inventory = tmp_path / "two.ini"
     inventory.write_text("[load]\na\n[zerohttpd]\nb\n")
     command = [sys.executable, "-m", "bench", "hosts", "--inventory", str(inventory)]
@@ -150,14 +148,14 @@ def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
     running.wait_for("[1/4]")
     running.process.kill()
     running.end()
-    wait_for(lambda: hosts.running() == [], "processes are left", seconds=TIMEOUT)
+    wait_for(lambda: hosts.running() == [], "processes still run", seconds=TIMEOUT)
     for scratch in set(Path("/tmp").glob("zerohttpd-deploy-*")) - before:
         with contextlib.suppress(OSError):
             shutil.rmtree(scratch)
 
 
 def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
-    # It still exists, because the killed process could not remove it.
+    # The key still exists, because the killed process could not remove it.
     for role in HOSTS[1:]:
         (line,) = hosts.on(role, "cat ~/.ssh/authorized_keys").splitlines()
         address = hosts.inventory.read_text().split("ansible_host=load address=")[1].split()[0]
@@ -171,7 +169,8 @@ def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
 
 
 def test_after_ctrl_c_the_results_are_here_and_no_key_is_there(hosts: Hosts) -> None:
-    """What is prepared, with the key, is not changed by the second preparation."""
+    """`zerohttpd hosts` collects the results and removes the key after Ctrl-C. Its preparation
+    changes nothing on hosts that are already prepared."""
     running = hosts.deploy(*SWEEP)
     running.wait_for("[1/4]")
     running.process.send_signal(signal.SIGINT)
@@ -187,7 +186,7 @@ def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
     assert running.end() == 0, running.output
     assert states(hosts) == ["interrupted", "complete"]
     file = max(hosts.results.iterdir()) / "results.json"
-    # The figures of a sweep on one machine: no more, no less.
+    # The results have exactly the fields of a sweep on one machine.
     fields = Results.model_fields.items()
     assert json.loads(file.read_text()).keys() == {field.alias or name for name, field in fields}
     found = store.load(file)
@@ -207,7 +206,7 @@ def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
     hosts.assert_no_way_in()
 
 
-def test_everything_can_be_taken_back(hosts: Hosts) -> None:
+def test_everything_can_be_removed(hosts: Hosts) -> None:
     before = hosts.on("load", f"cat {FOLDER}/.deploy/sysctl-before.conf")
     left = f"{FOLDER}/results/left"
     hosts.on("load", f"mkdir -p {left} && echo not collected >{left}/log.txt")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The doctor reports the problems of mocked machines, with fixes. The runs that the limits of a
-machine or of several hosts allow; the file of hosts."""
+"""The doctor reports the problems of mocked machines, with fixes. It finds the runs that the limits
+of one or more hosts allow. The file of hosts is checked."""
 
 import json
 import re
@@ -33,7 +33,7 @@ ROOMY = SystemLimits(
     time_wait_reuse=1,
     ab_ceiling=20_000,
 )
-"""Limits that allow everything."""
+"""Limits that allow every run."""
 FINE = Facts(
     cpus=4,
     governors=("performance",),
@@ -81,7 +81,7 @@ def test_a_good_machine() -> None:
         (
             {"busy": 0.4, "busiest": "77 (firefox)"},
             "other load on the machine",
-            "ps -o pid,user,etime,args -p 77   (then end it, if it is yours)",
+            "ps -o pid,user,etime,args -p 77   (then end the process, if it is yours)",
         ),
         (
             {"redis": REDIS | {"save": "3600 1"}, "redis_url": "redis://h"},
@@ -102,7 +102,7 @@ def test_a_good_machine() -> None:
         (
             {"cpus": 1},
             "CPUs for this program",
-            "use a machine with two CPUs (the results record that it had one)",
+            "use a machine with two CPUs (the results record the number of CPUs)",
         ),
     ],
 )
@@ -139,7 +139,7 @@ def test_room_for_ended_connections() -> None:
         return unwell(lines(plan, ROOMY.model_copy(update={"time_wait_memory": room})))
 
     (note,), (warning,) = found(10_000), found(4_999)
-    assert note.state == "note", "no run needs more, but the third has to wait"
+    assert note.state == "note", "one run fits, but the third has to wait"
     assert note.have == "12 of 10,000"
     assert note.need.startswith("5,000 for a run; with 15,000 ")
     assert note.fix == "sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000"
@@ -147,7 +147,7 @@ def test_room_for_ended_connections() -> None:
     assert found(15_000) == []
 
 
-def test_what_it_reads(tmp_path: Path) -> None:
+def test_governors_are_read(tmp_path: Path) -> None:
     for cpu, governor in (("cpu0", "powersave"), ("cpu1", "performance"), ("cpu2", "powersave")):
         folder = tmp_path / cpu / "cpufreq"
         folder.mkdir(parents=True)
@@ -156,13 +156,13 @@ def test_what_it_reads(tmp_path: Path) -> None:
     assert governors(tmp_path / "none") == ()
 
 
-def test_this_machine_can_be_looked_at() -> None:
+def test_this_machine_can_be_examined() -> None:
     facts = look()
     assert facts.cpus > 0
     assert 0 <= facts.busy <= 1
 
 
-def test_it_is_shown_with_what_to_type() -> None:
+def test_problems_are_printed_with_their_fixes() -> None:
     console = Console(width=200)
     with console.capture() as capture:
         show(lines(governors=("powersave",)), console)
@@ -190,10 +190,9 @@ def spec(level: int, **conditions: object) -> RunSpec:
     return RunSpec("epoll", found, level, run=1, requests=30_000, timeout=10.0)
 
 
-def test_what_ab_takes_concerns_only_what_ab_opens() -> None:
-    """The limit of ab concerns only the connections of ab. Idle connections are not ab's, and wrk,
-    oha and the probes' connections have no such limit. 20,500 connections are too many for ab, but
-    20,000 with 500 idle ones are not."""
+def test_the_limit_of_ab_counts_only_its_connections() -> None:
+    """The doctor applies the limit of ab only to connections that ab opens. 20,500 connections are
+    too many for ab, but 20,000 with 500 idle connections are not."""
     possible = [
         spec(20_000, idle=500),
         *(spec(20_500, **asked) for asked in ({"generator": "wrk"}, {"mode": "open"})),
@@ -231,7 +230,7 @@ def test_limits_that_are_large_enough(levels: tuple[int, ...], limits: dict[str,
         (False, "ports", 2 * 5000, {}, 'net.ipv4.ip_local_port_range="1024 65535"'),
         (False, "ports", 30_000, {"time_wait_reuse": 0}, "sysctl -w net.ipv4.tcp_tw_reuse=1"),
         (False, "somaxconn", 5000, {}, "sysctl -w net.core.somaxconn=65535"),
-        # A quarter of it is reserved: 1,666.
+        # The kernel reserves a quarter of the backlog: 1,666.
         (False, "syn_backlog", 6666, {"syn_cookies": 0}, "net.ipv4.tcp_max_syn_backlog=65535"),
         (False, "time_wait_memory", 30_000, {}, "sysctl -w net.ipv4.tcp_max_tw_buckets=600000"),
         (False, "tasks", 5000, {"tasks_fix": "echo max | sudo tee x"}, "echo max | sudo tee x"),
@@ -240,8 +239,8 @@ def test_limits_that_are_large_enough(levels: tuple[int, ...], limits: dict[str,
 def test_one_less_than_enough(
     forbids: bool, limit: str, enough: int, others: dict[str, object], fix: str
 ) -> None:
-    """A limit is just enough for 5,000 connections, or for 30,000 requests with one connection
-    each. With one less, these runs are impossible, or there is a warning."""
+    """A limit that is just high enough allows 5,000 connections, or 30,000 requests with one
+    connection each. If the limit is one lower, the doctor finds these runs impossible, or warns."""
     assert not any(one.impossible for one in findings((20, 5000), **others, **{limit: enough}))
     (found,) = findings((20, 5000), **others, **{limit: enough - 1})
     assert found.impossible == forbids
@@ -337,7 +336,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "hosts.json"
 
 
-def test_a_good_file(file: Path) -> None:
+def test_a_good_file_of_hosts(file: Path) -> None:
     file.write_text(json.dumps(GOOD))
     hosts = [(role, host.name) for role, host in load_hosts(file).all()]
     of_servers = [("server", "a"), ("server", "b")]
@@ -358,7 +357,9 @@ def test_a_good_file(file: Path) -> None:
         ({"more": 1}, "more: "),
     ],
 )
-def test_what_is_wrong_and_where(file: Path, change: dict[str, object], words: str) -> None:
+def test_an_error_in_the_file_of_hosts_is_located(
+    file: Path, change: dict[str, object], words: str
+) -> None:
     file.write_text(json.dumps(GOOD | change))
     with pytest.raises(UserError, match=f"{file}.*{re.escape(words)}"):
         load_hosts(file)
@@ -368,7 +369,7 @@ ROLES: dict[str, Role] = {"load": "load", "nginx": "nginx", "server": "server", 
 
 
 def on_hosts(runs: list[RunSpec], host: str, **change: int) -> list[Finding]:
-    """Return what limits runs if one host has other limits than enough."""
+    """Return the findings about runs if one host has these lower limits."""
     limits = dict.fromkeys(ROLES, ROOMY) | {host: ROOMY.model_copy(update=change)}
     hosts = [(name, role, limits[name]) for name, role in ROLES.items()]
     return assess(runs, limits["load"], hosts)
@@ -414,9 +415,9 @@ def test_limits_of_other_hosts(balancer: Balancer, host: str, change: dict[str, 
 @pytest.mark.parametrize(
     ("reuse", "hosts"), [(0, ["load", "nginx"]), (1, []), (2, ["load", "nginx"])]
 )
-def test_ports_reused_on_loopback_alone_rest_between_hosts(reuse: int, hosts: list[str]) -> None:
-    """Ports reused on loopback only stay in TIME_WAIT between hosts. ip-sysctl.rst: 2, the kernel's
-    default, is for loopback traffic only."""
+def test_ports_reused_only_on_loopback_stay_in_time_wait(reuse: int, hosts: list[str]) -> None:
+    """With tcp_tw_reuse=2, the kernel's default, ports between hosts stay in TIME_WAIT, because the
+    kernel reuses only ports of loopback traffic (ip-sysctl.rst)."""
     scarce = ROOMY.model_copy(update={"ports": 900, "time_wait_reuse": reuse})
     every = [(name, role, scarce) for name, role in ROLES.items()]
     found = assess([run(100, "close")], scarce, every)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Each patch of "find the fault" and of an experiment applies and builds. A fault breaks the test
-that it names; the server of an experiment passes those that it names.
+that it names. The server of an experiment passes the tests that the experiment names.
 
 The test of tests/e2e/ that a fault breaks runs here on the server with the fault. The run of
-tests/e2e/ itself shows that it passes without the fault.
+tests/e2e/ itself shows that the test passes without the fault.
 """
 
 import os
@@ -31,11 +31,11 @@ from bench.subjects.subject import discover
 from ..commands import run
 
 TIMEOUT_SECONDS = "6"
-"""Seconds for those tests: some fail only after they have waited that long."""
+"""The timeout of a test in tests/e2e/, in seconds: some tests fail only after this time."""
 
 
 def _build(chosen: Fault, folder: Path) -> None:
-    """Build its one server; reuse what was built before and the patch does not change."""
+    """Build the server of a fault; reuse the objects that the patch does not change."""
     built = ROOT / "build" / "release"
     if built.exists():
         shutil.copytree(built, folder / "build" / "release")
@@ -43,7 +43,7 @@ def _build(chosen: Fault, folder: Path) -> None:
 
 
 def _outcomes(chosen: Fault, folder: Path) -> dict[str, list[str]]:
-    """Return the failures of each of its tests, "" for a passed one; skipped ones are left out."""
+    """Return the failures of each test of a fault, "" if it passed; skipped tests are left out."""
     report = folder / "build" / "report.xml"
     wanted = [f"tests/e2e/{test}" for test in (chosen.check.breaks, *chosen.check.still)]
     options = ["-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}"]
@@ -62,7 +62,7 @@ def _outcomes(chosen: Fault, folder: Path) -> dict[str, list[str]]:
 
 
 def _of(test: str, outcomes: dict[str, list[str]]) -> list[str]:
-    """Return the outcomes of FILE::TEST, with all its parameters if it names none."""
+    """Return the outcomes of FILE::TEST, with all parameters if the name has none."""
     name = test.partition("::")[2]
     return [
         text
@@ -74,7 +74,7 @@ def _of(test: str, outcomes: dict[str, list[str]]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", numbers())
-def test_it_breaks_what_it_says(number: str, tmp_path: Path) -> None:
+def test_a_fault_breaks_the_test_that_it_names(number: str, tmp_path: Path) -> None:
     chosen = fault(number)
     folder = tmp_path / "copy"
     make_copy(folder)
@@ -90,7 +90,7 @@ def test_it_breaks_what_it_says(number: str, tmp_path: Path) -> None:
         assert not any(passed), passed
 
 
-def test_there_are_fifteen_and_each_is_whole() -> None:
+def test_there_are_fifteen_complete_faults() -> None:
     faults = [fault(number) for number in numbers()]
     assert [one.number for one in faults] == [f"{n:02}" for n in range(1, 16)]
     assert len({one.name for one in faults}) == 15
@@ -113,14 +113,14 @@ def test_a_student_s_id_always_draws_the_same_fault_and_a_class_draws_all() -> N
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy without a fault, which tests only read."""
+    """Return the folder of a copy without a fault, which the tests only read."""
     folder = tmp_path_factory.mktemp("copies") / "copy"
     make_copy(folder)
     return folder
 
 
 def test_the_ticket_hides_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The ticket does not name the fault, and no patch, list or history is in the copy."""
+    """The ticket does not name the fault, and the copy has no patch, list of faults or history."""
     copy = tmp_path / "copy"
     assert make_fault(["4", "--into", str(copy)]) == 0
     said = capsys.readouterr().out.lower()
@@ -135,7 +135,7 @@ def test_the_ticket_hides_the_name(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_the_copy_is_a_project_of_its_own(copy: Path) -> None:
-    """The copy's commands measure the copy's servers, and name the original for what it lacks."""
+    """The copy's commands use its files. Commands that it lacks name the original folder."""
     code = "import bench.host.project as p, pydantic; print(p.ROOT)"
     for command in (
         [".venv/bin/python", "-c", code],
@@ -153,7 +153,7 @@ def test_the_copy_is_a_project_of_its_own(copy: Path) -> None:
 def test_a_deleted_file_does_not_stop_a_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that git lists and that is then deleted does not stop the copy."""
+    """The copy is made although a file that git lists has been deleted."""
     monkeypatch.setattr(copying, "project_files", lambda *_, **__: ["gone.txt", "Makefile"])
     make_copy(tmp_path)
     assert (tmp_path / "Makefile").read_bytes() == (ROOT / "Makefile").read_bytes()
@@ -170,7 +170,7 @@ def test_without_a_number_make_asks_for_one() -> None:
 
 
 def test_a_students_work_is_not_removed() -> None:
-    """`make clean` keeps a student's work, and git ignores it, so that no copy is copied."""
+    """`make clean` keeps the folder of copies. git ignores it, so no copy contains another copy."""
     removed = [ROOT / word for word in make("-n", "clean").stdout.split()[2:]]
     assert ROOT / "build" in removed
     assert not {COPIES, *COPIES.parents} & set(removed)
@@ -187,7 +187,7 @@ def test_hints_and_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert "https://" in said
 
 
-def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+def test_impossible_requests_are_reported(tmp_path: Path) -> None:
     for number in ("0", "99", "x"):
         with pytest.raises(UserError, match="no fault"):
             fault(number)
@@ -200,7 +200,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
         renew(chosen, copy)
     apply(chosen.patch, copy)
     assert difference(copy).count("\n+") == chosen.patch.read_text().count("\n+")
-    with pytest.raises(UserError, match="does not fit"):
+    with pytest.raises(UserError, match="does not apply"):
         apply(chosen.patch, copy)
 
 
@@ -233,7 +233,7 @@ def test_a_changed_server_is_still_right(name: str) -> None:
     chosen = study(name)
     folder = built(chosen)
     stamp = (folder / STAMP).stat().st_mtime_ns
-    assert (built(chosen) / STAMP).stat().st_mtime_ns == stamp, "built twice"
+    assert (built(chosen) / STAMP).stat().st_mtime_ns == stamp, "the server was built twice"
     for server in chosen.subjects:
         assert changed(name, [str(ROOT / server), "--port", "0"])[0] == str(folder / server)
         tests = [f"tests/e2e/{test}" for test in chosen.still]

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures that several tests of grades need."""
+"""Fixtures for several tests of the grader."""
 
 import pytest
 
 from ..commands import run
 
 LOAD = pytest.mark.xdist_group("grade-load")
-"""Tests that build the libraries with sanitizers, one after another: two builds at once fail."""
+"""The group of the tests that build libraries with sanitizers, because two builds at once fail."""
 
 
 @pytest.fixture(scope="session")
 def sanitized() -> None:
-    """Return lib/, built with the sanitizers."""
+    """Build lib/ with the sanitizers."""
     for flavour in ("tsan", "debug"):
         run("make", "-s", flavour, f"TARGET=build/{flavour}/objects/libzerohttpd.a")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The catalogue of faults; how checks are run: at the same time, again, and not too late;
-docs/teaching/grading.md, whose table matches the JSON and whose scripts work as described."""
+"""The grader's catalogue of faults is complete. Checks run in parallel, and failed checks run
+again. The tables and scripts of docs/teaching/grading.md are correct."""
 
 import contextlib
 import csv
@@ -44,7 +44,7 @@ from .conftest import LOAD
 
 
 def test_each_fault_is_named_in_the_code() -> None:
-    """mypy proves the reverse: each name in the code is a FaultName, and so in faults.toml."""
+    """The grader's code names each fault of faults.toml. mypy checks the reverse."""
     files = set((ROOT / "bench" / "grade").rglob("*.py")) - {TEXTS.with_name("findings.py")}
     code = "".join(file.read_text() for file in (*files, SITUATIONS))
     assert [name for name in FAULTS if f'"{name}"' not in code] == []
@@ -79,7 +79,7 @@ def test_a_fault_without_texts_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_what_is_to_be_read_is_there(fault: object) -> None:
+def test_files_and_words_to_read_exist(fault: object) -> None:
     read = str(fault.read)
     for name in re.findall(r"(?:lib|ops|course|docs|0\d_\w+)/[\w./-]+\w", read):
         assert (ROOT / name).is_file(), name
@@ -88,7 +88,7 @@ def test_what_is_to_be_read_is_there(fault: object) -> None:
 
 
 def test_a_remark_that_is_not_utf_8_is_a_finding() -> None:
-    """0.3 s."""
+    """The grader reports a missing remark even if Redis has a remark that is not UTF-8. 0.3 s."""
     with PrivateRedis() as redis:
         with contextlib.closing(redis.client()) as client:
             client.do("RPUSH", "guestbook_remarks", b"\xff")
@@ -98,7 +98,8 @@ def test_a_remark_that_is_not_utf_8_is_a_finding() -> None:
 
 
 def test_a_server_that_resets_the_connection_is_a_finding() -> None:
-    """Sending on such a connection fails, too. 10 ms."""
+    """If the server has reset the connection, sending fails, and the grader reports a fault.
+    10 ms."""
 
     def talk(client: Client, data: bytes, *_: object) -> Response:
         try:
@@ -119,8 +120,8 @@ def test_a_server_that_resets_the_connection_is_a_finding() -> None:
 
 
 def test_no_client_waits_as_long_as_the_server_may() -> None:
-    """A check would take a server's answer 408 to a silent client for progress, and a server that
-    answers nothing else would use up the time of all checks."""
+    """The grader's timeouts are shorter than the server's request timeout. Otherwise a check would
+    mistake the answer 408 for progress, and a silent server would use up the time of all checks."""
     found = re.search(r"#define REQUEST_TIMEOUT +(\d+)", (ROOT / "lib/config.h").read_text())
     assert found
     assert int(found[1]) / 1000 > TIMEOUT * MORE_TIMEOUT
@@ -143,8 +144,8 @@ def test_no_points_are_lost_without_a_reason(
     came: str,
     fault: str | None,
 ) -> None:
-    """A failure after the time limit is not reported, because the grader itself ended the server.
-    If nothing else explains why the time is over, this is a finding of its own."""
+    """The grader reports no failure after its time limit, because it has ended the server itself.
+    If nothing else explains the lost time, the grader reports that the server is too slow."""
 
     def fails(*_: object) -> None:
         raise Failed("no-answer", "nothing came")
@@ -162,8 +163,8 @@ def test_no_points_are_lost_without_a_reason(
 def together_world(
     monkeypatch: pytest.MonkeyPatch, ways: dict[str, list[object]], apart: bool
 ) -> World:
-    """Return a world with a check for each of these names. Each attempt returns or raises the next
-    of its values; the first attempts end only when all of them run."""
+    """Return a world with a check for each name in `ways`. Each attempt of a check returns or
+    raises the next value. The first attempts end only when all checks run."""
     trials = [Trial(name, 2, lambda scene: None) for name in ways]
     stage = Stage("together", "They run together", trials)
     together = threading.Barrier(len(ways) if apart else 1)
@@ -187,8 +188,8 @@ def together_world(
 
 @pytest.mark.parametrize("apart", [True, False])
 def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
-    """Each has its own result. A failure is tried again alone; a sure failure stays one, although
-    the second attempt succeeds; a known fault and its consequences are not tried again."""
+    """The grader runs checks in parallel and repeats a failed check alone. A sure failure remains a
+    failure. Known faults and their consequences are not tried again."""
     deaf = [Failed("deaf", "1"), Failed("deaf", "2")]
     ways: dict[str, list[object]] = {
         "right": ["a note"],
@@ -200,22 +201,17 @@ def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: boo
     }
     world = together_world(monkeypatch, ways, apart)
     came = [world.check(check) for check in world.selected[0].checks]
-    assert [(one.came, one.points) for one in came] == [
-        ("right", 2),
-        ("right", 2),
-        ("failed", 0),
-        ("failed", 0),
-        ("follows", 2),
-        ("failed", 0),
-    ]
+    right, failed, follows = ("right", 2), ("failed", 0), ("follows", 2)
+    expected = [right, right, failed, failed, follows, failed]
+    assert [(one.came, one.points) for one in came] == expected
     assert came[0].note == "a note"
-    assert came[1].note == "at the second attempt; first attempt: late"
+    assert came[1].note == "passed at the second attempt; first attempt: late"
     assert came[4].finding.follows == "no-timeout"
     assert all(not left for left in ways.values())
 
 
 def test_a_cause_is_judged_before_its_consequences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A check that comes earlier in the report failed because of it: it costs no points."""
+    """A check that failed because of a later check's fault costs no points."""
     ways: dict[str, list[object]] = {
         "earlier": [Failed("no-answer", "late", sure=False)],
         "cause": [Failed("closes-twice", "EBADF", proof=("", ["close(7) = -1 EBADF"]))],
@@ -227,7 +223,7 @@ def test_a_cause_is_judged_before_its_consequences(monkeypatch: pytest.MonkeyPat
 
 
 def test_checks_that_run_at_the_same_time_share_no_redis(tmp_path: Path) -> None:
-    """Each has a Redis of its own, which ends with it; a check that runs alone uses the first."""
+    """Each parallel check has its own Redis, which ends with the check."""
     watch = SignalWatch()
     with own_redis(watch) as store:
         shared = Scene(None, None, store, random.Random(), watch, tmp_path)  # type: ignore[arg-type]
@@ -246,18 +242,18 @@ TEXT = (ROOT / "docs" / "teaching" / "grading.md").read_text()
 SKELETON = ROOT / "course" / "own" / "main.c"
 MAKE = 'make() {{ command make SETUP=true ZEROHTTPD="{python} -m bench" "$@"; }}; export -f make\n'
 LAZY_POINTS = 3
-"""The points of an unchanged skeleton: it compiles."""
+"""The points of an unchanged skeleton, which only compiles."""
 
 
 def script(beginning: str, place: str) -> str:
-    """Return the block of the text that begins so; `place` is its path of the project's folder."""
+    """Return the shell block with this beginning; the project's folder replaces `place`."""
     found = next(b for b in re.findall(r"(?s)```sh\n(.*?)```", TEXT) if b.startswith(beginning))
     assert place in found
     return str(found.replace(place, str(ROOT)))
 
 
 def shell(text: str, folder: Path) -> str:
-    """Return what it prints; this project's own commands are used instead of `make`."""
+    """Return the output of a script whose `make` runs this project's commands."""
     return run("bash", "-c", MAKE.format(python=sys.executable) + text, cwd=folder).stdout
 
 
@@ -269,8 +265,7 @@ def test_each_field_of_the_json_is_documented() -> None:
 
 
 def test_a_server_without_files_gets_no_stage(tmp_path: Path) -> None:
-    """A server that serves no file gets no stage: a program that only prints Hello once had 18 of
-    18."""
+    """A server that gives every request the same answer gets only the points for its build."""
     tmp_path.chmod(0o755)
     (tmp_path / "08_mine").mkdir()
     shutil.copy(SKELETON, tmp_path / "08_mine" / "main.c")
@@ -297,7 +292,8 @@ def test_the_points_of_each_stage_are_those_of_the_grader() -> None:
 def test_a_worksheet_of_moodle_is_filled_and_a_folder_of_another_name_stops_nothing(
     tmp_path: Path,
 ) -> None:
-    """About 10 s, and a minute if the libraries with sanitizers are not built yet."""
+    """`make grade-all` fills Moodle's worksheet, even if a folder has another name. About 10 s; a
+    minute if the libraries with sanitizers are not built yet."""
     folder = tmp_path / "submissions"
     for place in ("Ada Lovelace_4711", "Charles Babbage_12", "Conor O'Brien_13"):
         name = "08_cy" if place.startswith("Charles") else "08_mine"
@@ -360,7 +356,7 @@ def test_a_difference_from_the_reference_server_is_named(
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool]) -> Pair:
-    """Return a pair whose graded server sends a wrong response to these requests."""
+    """Return a pair whose graded server gives a wrong answer if `is_wrong` is true."""
 
     def respond(scene: object, sent: Sent, ends: bool = True) -> bytes:
         return GOOD + (b"x" if scene is mine and is_wrong(sent) else b"y")
@@ -384,7 +380,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool])
 def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
     monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool], fault: str, count: int
 ) -> None:
-    """Four requests on a connection; `count` of them are sent in the case that is reported."""
+    """The grader reduces four requests to the `count` requests that still show the difference."""
     pair = answering(monkeypatch, is_wrong)
     parts = (b"a", b"b", b"c", b"d")
     cuts = [2] if fault == "one-recv" else [1, 2, 3] if fault == "state-left" else []
@@ -396,7 +392,7 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
 
 
 def answered_scene(folder: Path) -> Any:
-    """Return a scene with a site, and with a server that answers each request in the same way."""
+    """Return a scene with a site and a server that gives each request the same answer."""
     dice = random.Random(1)
     return SimpleNamespace(
         site=make_site(folder, dice),
@@ -409,7 +405,7 @@ def answered_scene(folder: Path) -> Any:
 
 
 def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
-    """Each step is one of a client, of Redis or of files, and each name occurs once."""
+    """Each step of a situation exists for clients, Redis or files, and each name is unique."""
     scene = answered_scene(tmp_path)
     names = [one.name for one in DECLARED.situation]
     assert len(names) == len({*names}) > 15
@@ -422,7 +418,7 @@ def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
 
 
 def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> None:
-    """The site has folders, links and files of unusual names; half a second."""
+    """The composed requests have each method and target, also unusual file names. 0.5 s."""
     scene = answered_scene(tmp_path)
     requests = Requests(scene)
     words = [data.split(b"\r\n", 1)[0].split(b" ") for data in requests.composed()]

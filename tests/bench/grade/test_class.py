@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Grade a class: its results, a second run, a run that is killed, similar submissions; the CSV,
-Moodle's worksheet and the pages."""
+"""`grade-all` grades a class, continues after a kill, and finds similar submissions. It writes the
+CSV, Moodle's worksheet and the pages."""
 
 import csv
 import re
@@ -68,7 +68,8 @@ def recorded(results: Path) -> ClassRecord:
 
 
 def test_a_class_with_hostile_submissions_then_again_with_one_changed(tmp_path: Path) -> None:
-    """About 8 s: two compiled servers, one of them twice, and four that are not graded."""
+    """The grader grades equal submissions once, refuses hostile submissions, and in the second run
+    grades only the changed submission. About 8 s."""
     folder = tmp_path / "class"
     hand_in(folder, "ada", SKELETON)
     hand_in(folder, "ben", SKELETON)
@@ -107,7 +108,7 @@ def test_a_class_with_hostile_submissions_then_again_with_one_changed(tmp_path: 
 
 
 def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> None:
-    """About 10 s: the run is killed (kill -9) after the first of three grades."""
+    """After `kill -9` at the first of three grades, the next run keeps the seed. About 10 s."""
     folder, results = tmp_path / "class", tmp_path / "class-grades"
     for name in ("ada", "ben", "cyd"):
         hand_in(folder, name, f"{SKELETON}/* {name} */\n")
@@ -137,7 +138,6 @@ def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> Non
 
 
 def processes() -> str:
-    """Return the command lines of all processes."""
     return run("ps", "-eo", "args").stdout
 
 
@@ -165,7 +165,7 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
 def test_checks_that_the_time_limit_left_out_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the CSV of a class this distinguishes a busy machine from a bad server."""
+    """The CSV of a class names the points of the checks that the time limit left out."""
     late = CheckOutcome(check="c", points=0, of=7, came="not tried", note=OVER)
     other = CheckOutcome(check="d", points=1, of=1, came="right", note=HAS_ASSEMBLER)
     stages = [StageOutcome(stage=name, title="", checks=[late, other]) for name in ("load", "ends")]
@@ -208,7 +208,8 @@ def test_many_copies_are_shown_as_a_group() -> None:
 
 @pytest.mark.skipif(find_spec("copydetect") is None, reason="scripts/setup.sh similar installs it")
 def test_a_copy_with_other_names_is_similar_and_two_servers_are_not(tmp_path: Path) -> None:
-    """About 2 s. The servers of the project have no code of their own."""
+    """A copy of the solution with other names is similar. The project's servers are not similar,
+    because they contain no code of a student. About 2 s."""
     solution = (ROOT / SOLUTION).read_text()
     servers = {name: tmp_path / name for name in ("copy", "07_epoll", "03_preforking")}
     for name, server in servers.items():
@@ -225,7 +226,7 @@ def test_a_copy_with_other_names_is_similar_and_two_servers_are_not(tmp_path: Pa
 
 
 def graded(student: str, points: int, **found: str) -> Graded:
-    """Return a grade with findings: the names of faults, and the fault that each follows."""
+    """Return a grade with findings. `found` maps each fault to its cause, another fault or ""."""
     checks = [
         CheckOutcome(
             check="c", points=points, of=100, came="failed",
@@ -269,7 +270,8 @@ def test_no_text_of_the_csv_is_a_formula(text: str) -> None:
 
 
 def test_a_worksheet_is_filled_by_the_number_of_moodle() -> None:
-    """Moodle's importer (importgradeslib.php) needs the columns that are named here."""
+    """The grader fills the rows by Moodle's number, and names a missing column that Moodle's
+    importer needs (importgradeslib.php)."""
     head = "Identifier,Grade,Maximum grade,Last modified (grade)"
     text = f"{head}\nParticipant 7,,10,-\nParticipant 77,5,10,-\n"
     filled = worksheet(text, [graded("Ada_7", 31), graded("project-ada77", 100)])
@@ -282,7 +284,7 @@ def test_a_worksheet_is_filled_by_the_number_of_moodle() -> None:
 @pytest.mark.slow
 @pytest.mark.browser
 def test_the_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
-    """The pages fetch nothing, run no script of a student, and are readable."""
+    """The pages of a class fetch nothing, run no script of a student, and are accessible."""
     hostile = "<script>document.title = 'run'</script>"
     alike = [
         SimilarPair(one=hostile, other=name, share_of_one=100, share_of_other=100)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each of the seven servers has all points, and the grader names each known fault."""
+"""The grader gives each of the seven servers all points, and names each known fault."""
 
 import os
 import re
@@ -40,21 +40,21 @@ class Patch(NamedTuple):
     changes: tuple[tuple[str, str], ...] = ()
 
     def apply(self, folder: Path) -> Path:
-        """Return a folder of a server that has the fault."""
+        """Write a server that has the fault, and return its folder."""
         server = folder / "08_patched"
         server.mkdir()
         text = "\n" + (ROOT / self.base).read_text()
         name = "NAME" if self.base.startswith("course") else self.base.split("/")[0][3:]
         more = ((INCLUDE, MORE),) if self.base == WHOLE else ()
         for before, after in (*self.changes, *more):
-            assert text.count(f"\n{before}") == 1, f"{self.base} has {before!r} not once"
+            assert text.count(f"\n{before}") == 1, f"{self.base}: {before!r} must occur once"
             text = text.replace(f"\n{before}", f"\n{after}")
         (server / "main.c").write_text(text.replace(f'.name = "{name}"', '.name = "patched"')[1:])
         return server
 
 
 def _change(hunk: str) -> tuple[str, str]:
-    """Return the lines of a hunk without those that it adds, and without those that it removes."""
+    """Return the lines of a hunk before and after the change."""
     lines = hunk.splitlines(keepends=True)
     before, after = ([one[1:] or "\n" for one in lines if one[0] != sign] for sign in "+-")
     return "".join(before), "".join(after)
@@ -67,8 +67,7 @@ def _patches() -> Iterator[Patch]:
 
 
 GROWING_POOL, *PATCHES = _patches()
-"""The first has no fault: socket pairs made at the start, and a thread for each client up to a
-limit."""
+"""The first patch has no fault: socket pairs from the start, and a thread for each client."""
 
 
 IN_LIBRARY = {
@@ -87,7 +86,7 @@ STAGES_WITHOUT_LOAD = [one.name for one in STAGES if one.name not in ("load", "r
 
 
 def grade(server: Path | str, *words: str) -> Grade:
-    """Grade a folder, as `make grade` does after everything is built."""
+    """Return the grade of a folder, as `make grade` prints it after the build."""
     usual = ("prlimit", "--nofile=1024:")  # the soft limit of most systems
     command = ("grade", str(server), "--json", *words)
     return Grade.model_validate_json(run(*usual, sys.executable, "-m", "bench", *command).stdout)
@@ -101,7 +100,8 @@ def told(found: Grade) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", SEVEN)
 def test_the_seven_have_all_points(folder: str) -> None:
-    """On a busy machine the time limit may leave out checks. Those that ran give all points."""
+    """The grader gives each server the points of all checks that ran. On a busy machine the time
+    limit may leave out checks."""
     found = grade(folder, "--only", *STAGES_WITHOUT_LOAD)
     late = sum(found.skipped.values())
     assert found.of > 60
@@ -117,10 +117,10 @@ def test_the_seven_have_all_points(folder: str) -> None:
 
 DESCRIBED = (Path(__file__).parent / "programs" / "described.c").read_text()
 ELSEWHERE = {"ask_once", "ask_redis", "send_some", "server_ready", "pthread_create", "size_t"}
-"""Names in these comments that the skeleton, blocking.c or the C library defines."""
+"""Names in the skeleton's comments that the skeleton, blocking.c or the C library defines."""
 
 
-def test_the_skeleton_describes_what_there_is(tmp_path: Path) -> None:
+def test_the_skeleton_names_existing_functions(tmp_path: Path) -> None:
     text = (ROOT / SKELETON).read_text()
     comments = " ".join(re.findall(r"(?s)/\*.*?\*/", text))
     names = set(re.findall(r"\b[A-Za-z]+(?:_[A-Za-z]+)+\b", comments))
@@ -140,7 +140,7 @@ def test_the_skeleton_can_be_filled(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_pool_that_grows_and_pairs_that_it_has_from_its_start_are_no_leak(tmp_path: Path) -> None:
+def test_a_growing_pool_and_early_socket_pairs_are_no_leak(tmp_path: Path) -> None:
     found = grade(GROWING_POOL.apply(tmp_path), "--only", GROWING_POOL.stage)
     assert (found.faults, found.points) == ([], found.of), told(found)
 
@@ -164,7 +164,8 @@ def test_the_solution_wakes_one_thread_for_a_client(tmp_path: Path) -> None:
     finally:
         server.terminate()
         server.communicate(timeout=20)
-    # Waking all would be 50 for each; each client's thread may sleep again for it, and for a lock.
+    # If all 50 threads woke for each client, there would be 50 sleeps per client. The one thread
+    # that is woken may sleep again, for data or a lock.
     assert clients <= slept < 10 * clients
 
 
@@ -218,7 +219,7 @@ def test_a_known_fault_is_called_by_its_name(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="found by its user, which only root can set")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can set the daemon's user")
 def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
     orphans = next(patch for patch in PATCHES if patch.fault == "orphans")
     folder = orphans.apply(tmp_path)
@@ -230,7 +231,7 @@ def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
     assert found.faults == ["orphans"], told(found)
 
 
-def test_each_fault_that_is_known_is_tried() -> None:
+def test_each_known_fault_is_tested() -> None:
     elsewhere = {"by-nature", "does-not-compile", "says-one", "too-slow", *IN_LIBRARY.values()}
     assert {patch.fault for patch in PATCHES} | elsewhere == set(FAULTS)
 
@@ -238,7 +239,7 @@ def test_each_fault_that_is_known_is_tried() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IN_LIBRARY)
 def test_a_fault_of_the_library_is_called_by_its_name(name: str, tmp_path: Path) -> None:
-    """A change of main.c alone cannot make these faults; 20 s each."""
+    """The grader names faults that only a change of the library can make. 20 s each."""
     mutant = next(one for one in mutants() if one.name == name)
     folder = tmp_path / "project"
     shutil.copytree(ROOT, folder, ignore=LEFT_OUT, symlinks=True)
@@ -254,7 +255,8 @@ def test_a_fault_of_the_library_is_called_by_its_name(name: str, tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_server_that_serves_several_may_not_say_one(tmp_path: Path) -> None:
-    """Otherwise a line in tests.toml would spare it all checks with several clients."""
+    """The grader reports a server of several clients whose tests.toml says "one", which would leave
+    out all checks with several clients."""
     server = tmp_path / "08_says"
     shutil.copytree(ROOT / "07_epoll", server)
     (server / "tests.toml").write_text('stalled_by = "one"\n')
@@ -264,14 +266,13 @@ def test_a_server_that_serves_several_may_not_say_one(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_room_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit of the machine (`ulimit -Hu` 200) is an error of the machine, not a fault of the
-    program."""
+    """The grader reports a low `ulimit -Hu` as an error, not as a fault of the program."""
     monkeypatch.setattr(building, "COMPILER_LIMITS", Limits(descriptors=1 << 31))
-    with pytest.raises(UserError, match=r"NOFILE.* not permitted\. If your own limits are below"):
+    with pytest.raises(UserError, match=r"NOFILE.* not permitted\. If your limits"):
         building.require_limits()
 
 
-def test_what_make_grade_builds_first(tmp_path: Path) -> None:
+def test_a_missing_library_is_reported(tmp_path: Path) -> None:
     built = building.Built(ROOT / "05_prethreading", tmp_path)
     with pytest.raises(UserError, match=r"libzerohttpd.a is missing; use `make grade`"):
         built.make("another")

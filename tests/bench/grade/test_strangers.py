@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Grade untrusted input: a malicious program, a folder without a server, no folder at all."""
+"""The grader handles untrusted input: malicious programs, strange folders, prebuilt code."""
 
 import os
 import re
@@ -27,14 +27,14 @@ from ..commands import bench
 
 
 def program(name: str, **macros: str) -> str:
-    """Return the source of a program, with its macros."""
+    """Return the source of a test program, after definitions of these macros."""
     text = (Path(__file__).parent / "programs" / f"{name}.c").read_text()
     return "".join(f"#define {macro} {value}\n" for macro, value in macros.items()) + text
 
 
 def graded(folder: Path, source: str, *words: str) -> Grade:
-    """Grade a server of this source; by default only whether it serves."""
-    folder.chmod(0o777)  # the other user may write to the folders above, as to /tmp
+    """Return the grade of a server with this source, by default only of the stage "serves"."""
+    folder.chmod(0o777)  # another user may write to this folder, as to /tmp
     server = folder / "08_mine"
     server.mkdir(exist_ok=True)
     (server / "main.c").write_text(source)
@@ -43,12 +43,12 @@ def graded(folder: Path, source: str, *words: str) -> Grade:
 
 
 def seen(found: Grade, stage: int = 1) -> str:
-    """Return what the finding of the stage's first check shows."""
+    """Return the text that the finding of a stage's first check shows."""
     return found.stages[stage].checks[0].finding.seen
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
-def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
+def test_a_malicious_program_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine\n")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         mine, port = f'"{tmp_path / "mine.txt"}"', str(listener.getsockname()[1])
@@ -65,7 +65,7 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
     assert net == (-1 if alone else 0), said[0]
     assert (file, variables) == (0, 3), said[0]  # PATH, LC_ALL and TZ
     assert not alone or seed == 0, said[0]
-    if version():  # otherwise nothing confines it, and the grade says so
+    if version():  # without Landlock all files can be read, and the grade says so
         assert (read, new) == (0, 0), said[0]
         assert "none to write" in " ".join(found.isolation)
     assert user not in (0, os.getuid())
@@ -75,7 +75,7 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
 
 
 def test_it_cannot_read_this_project_in_a_folder_of_the_system(tmp_path: Path) -> None:
-    """If the project is in /opt, a program cannot start one of its servers."""
+    """A graded program cannot read the project's servers, even if the project is in /opt."""
     for name in ("src/project/epoll", "src/other/file", "lib/file"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
@@ -113,7 +113,7 @@ HERE = '"url           http://127.0.0.1:%d/\\n@MORE@", port'
         ),
     ],
 )
-def test_whatever_it_says_it_is_graded(tmp_path: Path, said: str, done: str) -> None:
+def test_any_output_of_a_server_is_graded(tmp_path: Path, said: str, done: str) -> None:
     found = graded(tmp_path, program("says", SAID=said, DONE=done))
     assert found.points == 3
     faults = ("never-serves", "no-answer", "crash", "wrong-length", "bad-head")
@@ -127,17 +127,15 @@ MANY_TOKENS = "".join(f"#define T{n + 1} {f'T{n} ' * 10}\n" for n in range(9)) +
 @pytest.mark.parametrize(
     "source", [program("slowly"), "#define T0 ;\n" + MANY_TOKENS], ids=["says", "tokens"]
 )
-def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: str) -> None:
-    """A program that prints 100 MB, and a source that becomes 10^9 tokens, are graded within a
-    minute."""
+def test_endless_work_is_graded_within_a_minute(tmp_path: Path, source: str) -> None:
+    """The grader takes less than a minute for 100 MB of output and for 10^9 tokens of source."""
     found = graded(tmp_path, source, "--seed", "1")
     assert found.seconds < 50
     assert found.faults in (["never-serves"], ["does-not-compile"])
 
 
 def test_a_server_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:
-    """A server killed for an unlisted call before it listens is reported as such. The first thread
-    of this one makes such a call before it is ready."""
+    """The grader names an unlisted call for which a server is killed before it listens."""
     main = "#include <signal.h>\nint main(void) {\n    return raise(SIGSYS);\n}\n"
     assert graded(tmp_path, main).faults == ["unlisted-call"]
 
@@ -165,15 +163,13 @@ def test_its_redis_is_for_data_only(tmp_path: Path) -> None:
         ("int error_of_mine;\n", "reference to `main'"),
     ],
 )
-def test_what_the_compiler_and_the_linker_say_is_shown(
-    tmp_path: Path, source: str, words: str
-) -> None:
+def test_errors_of_compiler_and_linker_are_shown(tmp_path: Path, source: str, words: str) -> None:
     found = graded(tmp_path, source)
     assert (found.points, found.faults) == (0, ["does-not-compile"])
     assert words in seen(found, stage=0)
 
 
-def test_what_a_source_says_does_not_paint_the_terminal(tmp_path: Path) -> None:
+def test_control_characters_of_a_source_are_not_printed(tmp_path: Path) -> None:
     (tmp_path / "08_broken").mkdir()
     text = "#error \x1b[2J\x1b[8m100 of 100 points\r" + "a" * 100_000 + "\n"
     (tmp_path / "08_broken" / "main.c").write_text(text)
@@ -185,7 +181,7 @@ def test_what_a_source_says_does_not_paint_the_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["folder", "main.c", "tests.toml", "pipe", "deep"])
-def test_what_leads_elsewhere_or_never_ends_is_refused(tmp_path: Path, what: str) -> None:
+def test_links_pipes_and_deep_files_are_refused(tmp_path: Path, what: str) -> None:
     other, folder = tmp_path / "other" / "08_other", tmp_path / "08_link"
     for place in (other, folder):
         place.mkdir(parents=True)
@@ -254,7 +250,7 @@ def test_assembler_is_recognized(text: str, found: bool) -> None:
 
 
 def test_assembler_in_any_file_of_the_server_is_reported(tmp_path: Path) -> None:
-    """It costs no points: 10_coroutines has good reasons for it."""
+    """The grader remarks on assembler but takes no points, because 10_coroutines needs it."""
     (tmp_path / "08_mine").mkdir()
     (tmp_path / "08_mine" / "part.txt").write_text('__asm__("nop");\n')
     found = graded(tmp_path, '#include "part.txt"\nint main(void) { return 0; }\n')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Find and copy submissions: the layouts of Moodle and GitHub Classroom, and hostile ones."""
+"""The grader copies submissions from Moodle and GitHub Classroom, and refuses hostile files."""
 
 import io
 import os
@@ -29,7 +29,7 @@ TEXT = b"int main(void) { return 0; }\n"
 
 
 def zipped(path: Path, files: Mapping[str, bytes]) -> Path:
-    """Write a zip with these files, compressed."""
+    """Write a compressed zip with these files, and return its path."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
@@ -37,7 +37,7 @@ def zipped(path: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def tarred(path: Path, files: Mapping[str, bytes], links: Mapping[str, str] | None = None) -> Path:
-    """Write a tar.gz with these files, and with symbolic links to these targets."""
+    """Write a tar.gz with these files and symbolic links, and return its path."""
     with tarfile.open(path, "w:gz") as archive:
         for name, target in (links or {}).items():
             link = tarfile.TarInfo(name)
@@ -51,7 +51,7 @@ def tarred(path: Path, files: Mapping[str, bytes], links: Mapping[str, str] | No
 
 
 def sparse_tar(path: Path, size: int) -> Path:
-    """Write a tar with a main.c of this size that consists of one hole."""
+    """Write a tar whose main.c has this size and consists of one hole, and return its path."""
     member = tarfile.TarInfo("main.c")
     member.type = tarfile.GNUTYPE_SPARSE
     head = bytearray(member.tobuf(tarfile.GNU_FORMAT))
@@ -101,7 +101,7 @@ LAYOUTS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 
 def made(make: Callable[[Path], object], place: Path) -> Path:
-    """Return a folder of submissions, which `make` has filled."""
+    """Return a folder of submissions that `make` has filled."""
     folder = place / "class"
     folder.mkdir()
     make(folder)
@@ -120,7 +120,8 @@ def test_each_layout_gives_the_server(layout: str, tmp_path: Path) -> None:
 
 
 def test_the_clone_of_a_whole_project_gives_only_the_student_s_server(tmp_path: Path) -> None:
-    """As `gh classroom clone student-repos` makes it, from a template that is this project."""
+    """The grader copies only the student's server from a clone of this project, such as `gh
+    classroom clone student-repos` makes."""
     clone = tmp_path / "class" / "project-ada"
     clone.mkdir(parents=True)
     files = run("git", "-c", "safe.directory=*", "ls-files", "*.c", "*.h").stdout.split()
@@ -194,7 +195,7 @@ def _sparse(file: Path, size: int) -> None:
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_submission_has_a_reason_and_leaves_nothing(case: str, tmp_path: Path) -> None:
-    """The slowest, the bombs, take about 0.5 s each."""
+    """The grader refuses a hostile submission with a reason, and leaves no file. 0.5 s."""
     state, make = HOSTILE[case]
     folder = made(make, tmp_path)
     before = set(tmp_path.rglob("*"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A machine: its description, the digest of its sources, its sockets, and those in TIME_WAIT."""
+"""The description of a machine, the digest of its sources, and its sockets, also in TIME_WAIT."""
 
 import os
 import platform
@@ -40,7 +40,7 @@ def test_the_name_of_the_processor(
 
 
 class Kernel(SignalWatch):
-    """A mocked kernel that drops some connections at each sleep."""
+    """A mock kernel that forgets some connections in TIME_WAIT at each sleep."""
 
     def __init__(self, proc: Path, now: int, at_most: int, forgets: int = 0) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Kernel(SignalWatch):
         self.check()
 
 
-def test_what_the_kernel_says(tmp_path: Path) -> None:
+def test_connections_in_time_wait_are_counted(tmp_path: Path) -> None:
     assert memory(tmp_path) is None
     Kernel(tmp_path, now=41, at_most=4096)
     assert memory(tmp_path) == Memory(now=41, at_most=4096)
@@ -71,14 +71,14 @@ def test_what_the_kernel_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("now", "connections", "forgets", "slept"),
     [
-        (4000, 1000, 100, 10 * LOOK_SECONDS),  # until there is room, and no longer
-        (4000, 1000, 0, REST_SECONDS),  # a minute at most
-        (3096, 1000, 0, 0),  # there is room
+        (4000, 1000, 100, 10 * LOOK_SECONDS),  # until the table has space
+        (4000, 1000, 0, REST_SECONDS),  # at most a minute
+        (3096, 1000, 0, 0),  # the table has space
         (0, 4096, 0, 0),
-        (4000, 4097, 0, 0),  # there can be none
+        (4000, 4097, 0, 0),  # the table is too small
     ],
 )
-def test_how_long_it_waits(
+def test_waiting_for_space_takes_at_most_a_minute(
     tmp_path: Path, now: int, connections: int, forgets: int, slept: float
 ) -> None:
     kernel = Kernel(tmp_path, now, at_most=4096, forgets=forgets)
@@ -86,7 +86,7 @@ def test_how_long_it_waits(
     assert kernel.slept == pytest.approx(slept)
 
 
-def test_a_signal_ends_it(tmp_path: Path) -> None:
+def test_a_signal_ends_the_waiting(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path, now=4000, at_most=4096)
     kernel.number = 2
     with pytest.raises(Interrupted):
@@ -108,12 +108,12 @@ def test_the_kernel_and_the_text_agree(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert (found := end(port, own)) is not None
                 assert found == Socket("ESTABLISHED", port, own, 5, 0, inode(server))
                 assert tcp_sockets(port, own) == [found]
-                # The text may have a line twice if the table changes while it is read.
+                # /proc/net/tcp may have a line twice if the table changes during the reading.
                 assert {*read(port, own)} == {found}
                 assert {*tcp_sockets(remote=port)} == {*read(remote=port)}
                 assert {one.inode for one in tcp_sockets(port)} == {inode(listener), inode(server)}
                 monkeypatch.setattr(sockets, "_SOCK_DIAG", 1000)
-                assert end(port, own) == found, "if the kernel does not report it, the text says so"
+                assert end(port, own) == found, "without sock_diag it is read from /proc/net/tcp"
                 assert [*tcp_sockets(port, own), *tcp_sockets(own, port)][:1] == [found]
         assert end(port, own) is None
         assert end(port, 1) is None, "the listening socket is no connection"
@@ -132,24 +132,14 @@ def test_a_backlog_that_is_the_servers_own_and_not_the_kernels() -> None:
         ports = [one.getsockname()[1] for one in (longest, longer, short)]
         assert own_backlog(ports) == 7
         assert own_backlog(ports[:2]) == 9
-        assert own_backlog(ports[:1]) is None, "the kernel lowers it, net.core.somaxconn"
+        assert own_backlog(ports[:1]) is None, "net.core.somaxconn limits this backlog"
 
 
 FILES = (
-    "bench/cell.py",
-    "bench/host/accounting.py",
-    "bench/report/study.py",
-    "bench/load/wrk.lua",
-    "bench/studies/now.toml",
-    "bench/references/go/main.go",
-    "baselines/baseline.h",
-    "lib/config.h",
-    "lib/net/server.c",
-    "07_epoll/main.c",
-    "Makefile",
-    "course/experiments/no-cache.patch",
-    "public/files/small.txt",
-    "redirects",
+    *("bench/cell.py", "bench/host/accounting.py", "bench/report/study.py"),
+    *("bench/load/wrk.lua", "bench/studies/now.toml", "bench/references/go/main.go"),
+    *("baselines/baseline.h", "lib/config.h", "lib/net/server.c", "07_epoll/main.c"),
+    *("Makefile", "course/experiments/no-cache.patch", "public/files/small.txt", "redirects"),
     "templates/guestbook/index.html",
 )
 
@@ -163,18 +153,16 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("changed", FILES)
-def test_a_change_anywhere_is_another_version(changed: str, project: Path) -> None:
-    """Any change is another version: a host that counts CPU time differently must not be
-    accepted."""
+def test_each_change_changes_the_digest(changed: str, project: Path) -> None:
+    """Each change of a source changes the digest, so a sweep rejects hosts with other sources."""
     before = source_digest(project)
     assert source_digest(project) == before
     (project / changed).write_text("changed")
     assert source_digest(project) != before
 
 
-def test_what_python_compiled_is_no_other_version(project: Path) -> None:
-    """Compiled Python files change no version: otherwise a host that has imported more would be
-    refused."""
+def test_compiled_python_files_do_not_change_the_digest(project: Path) -> None:
+    """Compiled Python files do not change the digest, because hosts import different modules."""
     before = source_digest(project)
     for folder in ("bench", "bench/studies", "bench/references", "baselines"):
         (project / folder / "__pycache__").mkdir()
@@ -182,9 +170,8 @@ def test_what_python_compiled_is_no_other_version(project: Path) -> None:
     assert source_digest(project) == before
 
 
-def test_what_is_asked_of_other_hosts_is_sent_to_them() -> None:
-    """New files that git does not know are sent to the hosts: otherwise their version would never
-    match."""
+def test_all_files_of_the_digest_are_sent() -> None:
+    """Each file of the digest is sent to the hosts; otherwise their digests would never match."""
     for pattern in SOURCES:
         top = pattern.split("/", maxsplit=1)[0]
         assert top in {*SOURCE_FILES, *SOURCE_FOLDERS, "*"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Children never outlive the run. These tests start real processes."""
+"""Child processes end with the run. These tests start real processes."""
 
 import os
 import signal
@@ -39,22 +39,22 @@ before = rusage_of_reaped().total
 child.end()
 print(rusage_of_reaped().total - before)
 """
-"""A program that prints the CPU time, in us, that it gets by reaping a server that does not wait
-for its child."""
+"""A program that ends a server with an unreaped child, and prints their CPU time in us."""
 
 
 def test_output_is_there_during_and_after(tmp_path: Path) -> None:
-    """Half a line is read when its rest has come, or after the end of the child."""
+    """The output of a child can be read during and after its run. Half a line is returned when its
+    rest has arrived, or after the end of the child."""
     go = tmp_path / "go"
     waits = f"while [ ! -e {go} ]; do sleep 0.01; done"
     words = f"echo one; printf t; echo err >&2; {waits}; echo wo; printf three; exec sleep 60"
     child = Child(["sh", "-c", words])
     try:
-        wait_for(lambda: "err" in child.stderr, "no output comes")
+        wait_for(lambda: "err" in child.stderr, "the child printed nothing")
         assert (child.stdout, child.stderr) == ("one\nt", "err\n")
         assert [child.next_lines(OUTPUT) for _ in range(2)] == ["one\n", ""]
         go.touch()
-        wait_for(lambda: child.stdout.endswith("three"), "the second line does not come")
+        wait_for(lambda: child.stdout.endswith("three"), "the second line was not printed")
         assert child.next_lines(OUTPUT) == "two\n"
         assert child.running()
     finally:
@@ -64,11 +64,11 @@ def test_output_is_there_during_and_after(tmp_path: Path) -> None:
     assert [child.next_lines(stream) for stream in (OUTPUT, ERRORS)] == ["three", "err\n"]
 
 
-def test_what_a_command_begins_with_finds_the_program_behind_it(
+def test_a_program_after_a_prefix_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A program after a prefix (env, setpriv) is found in folders that are missing in the PATH of
-    many users: Debian's Apache in /usr/sbin, `go` in /usr/local."""
+    """A program after a prefix (env, setpriv) is found in folders that many users lack in PATH:
+    Debian's Apache in /usr/sbin, `go` in /usr/local."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     child = Child(["env", "sh", "-c", "echo $PATH"])
     assert child.wait(SECONDS)
@@ -82,7 +82,7 @@ def test_a_process_that_ignores_the_signal_is_killed_with_its_children() -> None
         time.sleep(0.01)
     assert not child.end(timeout=0.2)
     assert child.exit_status == -signal.SIGKILL
-    wait_for(lambda: has_ended(int(child.stdout)), "its child runs")
+    wait_for(lambda: has_ended(int(child.stdout)), "the child of the killed process still runs")
 
 
 def test_the_usage_of_a_child_that_is_not_reaped_is_counted() -> None:
@@ -90,7 +90,7 @@ def test_the_usage_of_a_child_that_is_not_reaped_is_counted() -> None:
     assert float(done.stdout) >= USED_SECONDS * 1e6
 
 
-def test_it_is_put_on_its_cpu() -> None:
+def test_a_child_runs_on_its_cpu() -> None:
     cpu = max(os.sched_getaffinity(0))
     child = Child(["sh", "-c", "grep Cpus_allowed_list /proc/self/status"], [cpu])
     assert child.wait(SECONDS)
@@ -98,7 +98,7 @@ def test_it_is_put_on_its_cpu() -> None:
     assert child.stdout.split() == ["Cpus_allowed_list:", str(cpu)]
 
 
-def test_what_it_wants_is_what_its_busiest_thread_wants() -> None:
+def test_the_demand_is_that_of_the_busiest_thread() -> None:
     program = """
 import threading, time
 def work():
@@ -113,7 +113,7 @@ time.sleep(0.2)
     done = tool.run(Load("", 1, 1, 20.0), (), SignalWatch())
     assert not done.timed_out
     assert done.demand is not None
-    assert done.demand * done.wall_seconds > 0.3, "its first thread was only asleep"
+    assert done.demand * done.wall_seconds > 0.3, "the first thread slept all the time"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -123,12 +123,12 @@ def test_children_die_with_their_parent(number: int) -> None:
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     pid = int(parent.stdout.readline())
-    # When the child has become `sleep`, its death signal is set.
+    # The death signal of the child is set before its name is `sleep`.
     while b"sleep" not in open(f"/proc/{pid}/comm", "rb").read():  # noqa: PTH123, SIM115
         time.sleep(0.01)
     parent.send_signal(number)
     parent.communicate()
-    wait_for(lambda: has_ended(pid), "the child runs")
+    wait_for(lambda: has_ended(pid), "the child still runs")
 
 
 def test_a_signal_is_noted_and_raised_where_it_is_safe() -> None:

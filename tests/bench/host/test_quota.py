@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""CPU quotas: those that a host may use, read from both versions of control groups, and those that
-limit a process with all its children."""
+"""CPU quotas of hosts, in both versions of control groups, and quotas of a process tree."""
 
 import os
 import subprocess
@@ -65,7 +64,7 @@ def test_version_1(tmp_path: Path) -> None:
     found = find_quota(V1_CGROUP, v1_mounts(tmp_path))
     assert (found.version, found.folder, found.cpus) == ("cgroup v1", group, 0.15)
     assert seconds_used(found.usage.read_text()) == 2.5
-    # A quota further up counts, too.
+    # The quota of the parent group counts, too.
     fill(group, cpu__cfs_quota_us="-1")
     fill(group.parent, cpu__cfs_quota_us="200000", cpu__cfs_period_us="100000")
     fill(tmp_path / "cpuacct/zl", cpuacct__usage="1")
@@ -87,7 +86,7 @@ def test_version_2(tmp_path: Path) -> None:
 
 
 def test_only_a_part_of_the_hierarchy_is_mounted(tmp_path: Path) -> None:
-    """A partly mounted hierarchy, as in a container, is read: /zl/a appears as the top."""
+    """The quota is found in a partly mounted hierarchy, as in a container: /zl/a is the top."""
     fill(tmp_path, cpu__max="50000 100000", cpu__stat="usage_usec 7")
     found = find_quota("0::/zl/a\n", v2_mounts(tmp_path, "/zl/a"))
     assert (found.folder, found.cpus) == (tmp_path, 0.5)
@@ -118,7 +117,7 @@ def test_lines_of_the_kernel(tmp_path: Path) -> None:
 
 
 def net(proc: Path, overflows: int, drops: int, resent: int, forgotten: int) -> None:
-    """Return what a kernel has counted; other counters are between."""
+    """Write the files with the kernel's counters, and with other counters between them."""
     fill(
         proc / "net",
         netstat="TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeWaitOverflow\n"
@@ -127,7 +126,7 @@ def net(proc: Path, overflows: int, drops: int, resent: int, forgotten: int) -> 
     )
 
 
-def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
+def test_the_use_of_a_host_with_a_quota(tmp_path: Path) -> None:
     group, proc = tmp_path / "zl", fill(tmp_path / "proc")
     fill(group, cpu__max="1500 10000")
     fill(group, cpu__stat="usage_usec 2500000\nnr_periods 433\nnr_throttled 412")
@@ -135,7 +134,7 @@ def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     host = Host(proc)
     assert host.allowed == 0.15
     before = host.count()
-    assert before.tcp is None, "this kernel does not report it"
+    assert before.tcp is None, "this kernel has no TCP counters"
     net(proc, 10, 20, 30, 40)
     first = host.count()
     assert difference(first, before).tcp is None
@@ -143,10 +142,10 @@ def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     net(proc, 11, 22, 33, 44)
     assert difference(host.count(), first) == (1.5, 10, 3, TcpCounters(1, 2, 3, 4))
     fill(group, cpu__max="990000000 10000")
-    assert Host(proc).allowed == len(host.cpus), "more than the machine has"
+    assert Host(proc).allowed == len(host.cpus), "a quota above the machine's CPUs"
 
 
-def test_what_a_host_without_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
+def test_the_use_of_a_host_without_a_quota(tmp_path: Path) -> None:
     host = Host(tmp_path)
     assert host.allowed == len(host.cpus)
     host.cpus = [0, 2]
@@ -155,7 +154,7 @@ def test_what_a_host_without_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     before = host.count()
     others = "cpu1 900 0 0 0 0 0 0 0 0 0\n"
     fill(tmp_path, stat=f"cpu0 40 0 20 99 30 1 2 3 9 0\n{others}cpu2 5 0 0 9 0 0 0 0 0 0")
-    ticks = 30 + 10 + 5  # neither idle nor waiting for a disk, nor a guest's: that is user time
+    ticks = 30 + 10 + 5  # not idle, disk or guest time; user time includes guest time
     cpu_s, *others_of_it = difference(host.count(), before)
     assert cpu_s == pytest.approx(ticks / os.sysconf("SC_CLK_TCK"))
     assert others_of_it == [None, None, None]
@@ -176,8 +175,8 @@ if os.getpid() == parent:
     print("burnt", flush=True)
     input()
 """
-"""Four processes on one core that want a core each. The first stays until it is stopped: a scope of
-systemd exists, and can be read, as long as it has a process."""
+"""Four processes that want a core each. The first process then waits for input, because a scope of
+systemd exists only while it has a process."""
 
 
 @pytest.fixture
@@ -200,11 +199,11 @@ def test_all_processes_together_get_the_share_and_no_more(slice_of: Group) -> No
     burn.communicate("\n")
     granted = 0.2 * PERIOD_US / 1e6 * periods.all
     assert periods.throttled > 0.5 * periods.all
-    # What it has used above the quota before the kernel saw it is deducted from the next periods.
+    # The kernel deducts use above the quota from the next periods.
     assert used <= granted + 0.03
 
 
-def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> None:
+def test_closing_a_group_kills_its_processes(slicing: Slicing) -> None:
     made = slicing.slice(0.5)
     process = subprocess.Popen(
         made.wrap(["sh", "-c", "sleep 300 & echo $!; wait"]), text=True, stdout=subprocess.PIPE
@@ -215,12 +214,12 @@ def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> No
     made.close()
     process.wait(timeout=20)
     assert not any(folder.exists() for folder in folders)
-    wait_for(lambda: has_ended(child), "the child runs")
+    wait_for(lambda: has_ended(child), "the child still runs")
 
 
 def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
     """15 % of a core is written as 1,500 of each 10,000 microseconds, or as a percentage for
-    systemd. Version 1 takes it in files, which are in plain folders here."""
+    systemd. Plain folders replace the control groups of version 1."""
     groups, quotas = tmp_path / "unified", tmp_path / "cpu"
     groups.mkdir()
     quotas.mkdir()
@@ -245,9 +244,8 @@ def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
     assert {"CPUQuota=15%", "CPUQuotaPeriodSec=10000us"} < set(scope)
 
 
-def test_what_systemd_does_not_know_is_closed_already() -> None:
-    """A unit that systemd does not know counts as closed: otherwise its error would hide the
-    server's."""
+def test_closing_an_unknown_unit_is_no_error() -> None:
+    """Closing a unit that systemd does not know raises no error, which would hide another."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
 
@@ -264,7 +262,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(slicing: Slicing) -> None:
+def test_the_groups_of_a_killed_run_are_removed_by_the_next(slicing: Slicing) -> None:
     if slicing.quotas is None:
         pytest.skip("systemd removes its scopes")
     done = subprocess.run([sys.executable, "-c", LEAVES_IT], capture_output=True, text=True)
@@ -272,6 +270,6 @@ def test_what_a_killed_run_left_is_removed_by_the_next(slicing: Slicing) -> None
     assert all(Path(folder).exists() for folder in folders), done.stderr
     find_slicing()
     assert not Path(folders[1]).exists()
-    wait_for(lambda: has_ended(int(child)), "the child runs")
+    wait_for(lambda: has_ended(int(child)), "the child still runs")
     remove_stale_groups(slicing.parent)
     assert not Path(folders[0]).exists()

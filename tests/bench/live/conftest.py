@@ -26,7 +26,7 @@ SERVE = (sys.executable, "-m", "bench", "serve")
 
 @dataclass(frozen=True)
 class Served:
-    """What `make serve` has started."""
+    """A running `make serve`."""
 
     program: subprocess.Popen[str]
     pid: int
@@ -36,20 +36,19 @@ class Served:
     """The URL of its Redis."""
 
     def ask(self, path: str = "/files/small.txt") -> int:
-        """Send one request to the server; return its status."""
+        """Send one request to the server, and return the status of the response."""
         return status_of(self.address, "GET", path, Connection="close")
 
     def live_answer(self, method: str, path: str, **headers: str) -> int:
-        """Send one request to the helper; return its status."""
+        """Send one request to the web server of /live, and return the status of the response."""
         return status_of(self.live, method, path, **headers)
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield the observations of the first server, as a page gets them from now on."""
+        """Return the coming observations of the first server, as a page gets them."""
         return (event["servers"][0] for event in self.every())
 
     def now(self) -> dict[str, Any]:
-        """Return a new observation of the first server. The next of `events` may be an old one,
-        which waits to be read."""
+        """Return a new observation of the first server. The next item of `events` may be older."""
         return next(self.events())
 
     def every(self) -> Iterator[dict[str, Any]]:
@@ -63,7 +62,7 @@ class Served:
                     yield json.loads(line.removeprefix(b"data: "))
 
     def end(self) -> str:
-        """Send Ctrl-C; return what it has printed."""
+        """Send Ctrl-C to the program, and return its output."""
         self.program.send_signal(signal.SIGINT)
         said, _ = self.program.communicate(timeout=TIMEOUT)
         assert self.program.returncode == 0, said
@@ -80,7 +79,7 @@ Event = dict[str, Any]
 
 
 def seen(events: Iterator[Event], is_so: Callable[[Event], object]) -> Event:
-    """Return the next event for which `is_so` is true. Raise AssertionError after a long time."""
+    """Return the next event for which `is_so` is true. Raise AssertionError after TIMEOUT."""
     end = time.monotonic() + TIMEOUT
     for told in events:
         if is_so(told):
@@ -94,7 +93,7 @@ Serve = Callable[..., Served]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Return a function that starts `make serve` with a server; all end with the test."""
+    """Yield a function that starts `make serve` with servers; all processes end with the test."""
     begun: list[subprocess.Popen[str]] = []
 
     def start(names: str, *words: str) -> Served:

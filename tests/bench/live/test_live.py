@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What /live sees, says and lets others see: real servers, a real Redis and real clients."""
+"""/live observes real servers, Redis and clients, and shows other web sites nothing."""
 
 import contextlib
 import json
@@ -42,7 +42,7 @@ loop |
 loop page=0.011 file=0.003 | All visitors are served. In the last 8 s a guestbook took up to 20 ms
 loop failed=2 page=0.1 file=0.1 | 2 visitors of the last 8 s got an error or no answer.
 loop still=2.0 | Visitors wait.
-loop silent=3 page=0.1 file=0.1 | An event loop waits for all clients at once: the silent ones
+loop silent=3 page=0.1 file=0.1 | An event loop waits for all clients at once: silent clients
 loop silent=3 still=2.0 | Visitors wait.
 held silent=1 | The only process waits for a silent client.
 held slow silent=1 still=2.0 | The only process waits for a silent client, so all visitors
@@ -58,17 +58,17 @@ alone slow page=0.1 | All visitors are served.
 alone slow redis_is_slow=0 | All visitors are served. In the last 8 s a guestbook took up to 1.2 s
 alone burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. No
 loop burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. An
-threads burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. Each
+threads burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. The
 loop burst=[9,9,8,0.05,1] | 1 of 9 requests of the burst got an error or no answer.
 loop burst=[9,3,3,0.5,0] |
 loop burst=[9,9,9,0.05,9] |
 held still=2.0 burst=[9,2,2,1.5,0] | The only process waits for a silent client, so all visitors
 """
-"""Lines with the groups, a slow Redis and other values of Waits, and how the sentence begins."""
+"""Lines with the groups, "slow" for a slow Redis, values of Waits, and the verdict's beginning."""
 
 
 @pytest.mark.parametrize("line", VERDICTS.splitlines())
-def test_what_is_said(line: str) -> None:
+def test_the_verdict_fits_the_waits(line: str) -> None:
     told, _, said = line.partition(" |")
     names, *words = told.split()
     groups = [GROUPS[name] for name in names.split("+")]
@@ -85,7 +85,7 @@ def test_what_is_said(line: str) -> None:
 
 @pytest.mark.slow
 def test_a_slow_redis_is_applied_to_each_server_and_undone(serve: Serve) -> None:
-    """All seven at once; 8 s."""
+    """The verdict on each of the seven servers names a slow Redis, until it is stopped. 8 s."""
     served = serve(" ".join(SERVERS))
     events = served.every()
     next(events)
@@ -110,7 +110,7 @@ def test_a_slow_redis_is_applied_to_each_server_and_undone(serve: Serve) -> None
 
 
 def test_a_server_of_threads_is_not_called_one_of_processes(serve: Serve) -> None:
-    """The sentence stays right when only its first thread is left. 4 s."""
+    """The verdict on threading names threads even if only the first thread is left. 4 s."""
     served = serve("threading")
     events = served.events()
     next(events)
@@ -127,7 +127,7 @@ def test_the_queue_of_a_server_is_seen(serve: Serve) -> None:
     served = serve("prethreading", "--workers", "2")
 
     def fill() -> None:
-        assert served.live_answer("POST", "/live/stop") == 204  # those of an attempt before
+        assert served.live_answer("POST", "/live/stop") == 204  # ends an earlier attempt's clients
         events = served.events()
         before = next(events)["silent"]["cut_off"]
         for _ in range(5):
@@ -141,7 +141,7 @@ def test_the_queue_of_a_server_is_seen(serve: Serve) -> None:
 
 
 def test_what_a_connection_waits_for() -> None:
-    """All phases that the kernel shows, and the accept queue, on real sockets without a server."""
+    """/live shows what connections wait for in each phase. Real sockets replace a server."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=7))
         port = listener.getsockname()[1]
@@ -186,7 +186,7 @@ def test_what_a_connection_waits_for() -> None:
             sockets.asks_redis = asks_redis
             groups = groups_of_connections(sockets, known, time.monotonic())
             if sum(group.count for group in groups) != 9 or len(sockets.open) != 9:
-                return set()  # the last one is not there yet
+                return set()  # the last connection is not established yet
             return {(group.who, group.kind, group.whom) for group in groups}
 
         own = {
@@ -301,9 +301,9 @@ def test_silent_clients_are_few_and_go_with_the_page(serve: Serve) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the user")
-def test_what_may_not_be_read_is_said(serve: Serve) -> None:
+def test_unreadable_tasks_are_reported(serve: Serve) -> None:
     served = serve("iterative")
-    # Read first: below /root another user may not enter this folder.
+    # Import first: another user may not enter this folder if it is below /root.
     code = (
         "import os; from bench.live.tasks import look; "
         "os.setgroups([]); os.setgid(65534); os.setuid(65534); "
@@ -313,7 +313,7 @@ def test_what_may_not_be_read_is_said(serve: Serve) -> None:
     process, _, runs, call, arguments, channel, _ = said.strip().split("|")
     assert (int(process), runs, call, arguments) == (served.pid, "False", "", "()")
     seen = Task(served.pid, served.pid, runs=False, channel=channel)
-    assert "may not be read here" in wait_of(seen, Sockets(), {}).whom
+    assert "this user cannot read" in wait_of(seen, Sockets(), {}).whom
 
 
 def test_other_memory_is_not_taken_for_counters() -> None:

@@ -21,7 +21,7 @@ from .conftest import Serve, Served
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Return a function that opens a page, which has no error and asks no other host."""
+    """Yield a function that opens a page, and check that it asks no other host."""
     with contextlib.ExitStack() as stack:
 
         def open_(served: Served, **how: Any) -> Page:
@@ -38,7 +38,7 @@ def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
 def test_one_silent_client_delays_the_iterative_server_and_not_the_event_loop(
     serve: Serve, opened: Callable[..., Page]
 ) -> None:
-    """The lecture in one minute: two servers side by side. 10 s."""
+    """/live shows two servers side by side; a silent client delays only one of them. 10 s."""
     served = serve("iterative epoll")
     page = opened(served, viewport={"width": 1500, "height": 1000})
     one, loop = (page.locator(f"[data-server={name}]") for name in ("iterative", "epoll"))
@@ -101,7 +101,7 @@ def test_a_client_with_an_error_is_marked_as_the_page_explains(
 @pytest.mark.slow
 @pytest.mark.browser
 def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser: Browser) -> None:
-    first = serve("epoll", "--live-port", str(free_port()))  # no client gets it meanwhile
+    first = serve("epoll", "--live-port", str(free_port()))  # outgoing connections do not use it
     page = browser.new_page()
     page.goto(f"http://127.0.0.1:{first.live[1]}/live")
     first.end()
@@ -122,7 +122,7 @@ def test_a_page_too_many_gets_an_error(serve: Serve, browser: Browser) -> None:
     pages = [context.new_page() for _ in range(PAGES_MOST + 1)]
     for page in pages:
         page.goto(f"http://127.0.0.1:{served.live[1]}/live")
-        told = "too many of these pages" if page is pages[-1] else "live"
+        told = "too many pages like this" if page is pages[-1] else "live"
         expect(page.locator("#state")).to_contain_text(told)
     pages[0].keyboard.press("s")
     expect(pages[0].locator("#doing")).to_contain_text("1 silent client")
@@ -145,7 +145,7 @@ def assert_fits(page: Page, scheme: str) -> None:
     expect(page.locator(".groups")).to_contain_text("children")
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     if scheme == "light":
-        assert hindrances(page) == []  # in both
+        assert hindrances(page) == []  # in both schemes
     page.emulate_media(forced_colors="active")
     marks = page.locator(".mark").evaluate_all(
         "all => all.map(m => getComputedStyle(m).backgroundColor)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The predictions of a room: real browsers, hostile clients, and the limits."""
+"""Students predict results in real browsers; hostile clients and too many clients are rejected."""
 
 import contextlib
 import http.client
@@ -42,7 +42,7 @@ def page() -> Iterator[RoomPage]:
 def ask(
     page: RoomPage, method: str, path: str, body: str | None = None, cookie: str = BROWSER
 ) -> tuple[int, str, str]:
-    """Send one request. Return the status, the cookie that is set, and the body."""
+    """Send one request, and return the status, the Set-Cookie field, and the body."""
     client = http.client.HTTPConnection(LOCAL, page.server_port, timeout=TIMEOUT)
     with contextlib.closing(client):
         client.request(method, path, body, {"Cookie": cookie} if cookie else {})
@@ -104,18 +104,10 @@ def test_a_question_without_its_answer_is_rejected(tmp_path: Path) -> None:
 
 
 def test_nothing_but_the_question_is_there(page: RoomPage) -> None:
-    for method, path in (
-        ("GET", "/live"),
-        ("GET", "/live/events"),
-        ("GET", "/metrics"),
-        ("GET", "/live.js"),
-        ("GET", "/../room.py"),
-        ("POST", "/live/silent/1"),
-        ("POST", "/live/stop"),
-        ("POST", "/live/room/show"),
-        ("POST", "/live/room/ask/1"),
-    ):
-        assert ask(page, method, path, "" if method == "POST" else None)[0] == 404, path
+    for path in ("/live", "/live/events", "/metrics", "/live.js", "/../room.py"):
+        assert ask(page, "GET", path)[0] == 404, path
+    for path in ("/live/silent/1", "/live/stop", "/live/room/show", "/live/room/ask/1"):
+        assert ask(page, "POST", path, "")[0] == 404, path
     status, _, text = ask(page, "GET", "/")
     assert (status, page.room.state) == (200, "1")
     assert page.room.question.because not in text
@@ -147,7 +139,7 @@ def test_hostile_predictions_are_neither_stored_nor_shown(page: RoomPage) -> Non
 
 
 def test_requests_are_short_small_and_few(page: RoomPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request may be neither slow nor large, and an address has few at once. 1 s."""
+    """The students' page closes slow and large requests, and has a limit per address. 1 s."""
     monkeypatch.setattr("bench.live.room.REQUEST_SECONDS", 0.3)
     with contextlib.ExitStack() as stack:
 
@@ -156,7 +148,7 @@ def test_requests_are_short_small_and_few(page: RoomPage, monkeypatch: pytest.Mo
             return stack.enter_context(socket.create_connection(where, timeout=TIMEOUT))
 
         slow = [connected() for _ in range(FROM_ADDRESS_AT_ONCE)]
-        assert connected().recv(1) == b"", "one too many is closed at once"
+        assert connected().recv(1) == b"", "a connection above the limit is closed at once"
         for one in slow:
             assert one.recv(1) == b""
         wait_until(lambda: not page._began, "their threads have ended")
@@ -189,7 +181,7 @@ def test_two_students_predict_and_the_lecturer_shows_it(serve: Serve, browser: B
         one, two = students = [opened(url), opened(url)]
         for student, choice in ((one, "7"), (two, "6"), (one, "1")):
             student.get_by_role("button", name=choice, exact=True).click()
-            expect(student.get_by_role("status")).to_contain_text("Stored")
+            expect(student.get_by_role("status")).to_contain_text("is stored")
             expect(student.locator("[aria-pressed=true]")).to_have_text(choice)
         expect(lecturer.locator("#predictions")).to_contain_text("2 predictions from 1 machine")
         numbers = lecturer.locator("#choices tbody td:last-child")
@@ -198,7 +190,7 @@ def test_two_students_predict_and_the_lecturer_shows_it(serve: Serve, browser: B
         expect(numbers).to_have_text(["0", "1", "1", "0"])
         expect(lecturer.locator("#because")).to_be_empty()
         for student in students:
-            expect(student.get_by_role("status")).to_contain_text("Yours is marked")
+            expect(student.get_by_role("status")).to_contain_text("Your prediction is marked")
             expect(student.get_by_role("button", name="7")).to_be_disabled()
         lecturer.keyboard.press("p")
         expect(lecturer.locator("tr.right")).to_contain_text("✓ 6")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The first response, with which all others are compared. The output of oha, ab and wrk, recorded
-from real runs: good, failed and cut off (recorded/); and real runs of oha and wrk if installed."""
+"""The probe checks the first response, with which all others are compared. The output of oha, ab
+and wrk is parsed: of recorded runs (good, failed and cut off) and, if installed, of real runs."""
 
 import csv
 import json
@@ -53,8 +53,7 @@ def test_oha_corrects_latencies_and_follows_no_redirect() -> None:
 
 
 def stalled() -> list[Times]:
-    """Return the requests of oha_stalled.json: 500 a second for 0.6 s, with the server stopped for
-    0.2 s."""
+    """Return the requests of oha_stalled.json: 500 per second, with a stall of 0.2 s."""
     with (RECORDED / "oha_stalled.csv").open() as file:
         return [Times(*map(float, row.values())) for row in csv.DictReader(file)]
 
@@ -69,10 +68,10 @@ def test_both_latencies_come_from_the_same_requests() -> None:
     its |= {"max": said["summary"]["slowest"], "mean": said["summary"]["average"]}
     assert corrected.model_dump(exclude={"count", "source"}) == {
         name: round(seconds * 1000, 4) for name, seconds in its.items()
-    }, "from oha's database, as oha itself calculates it"
+    }, "latencies from oha's database, as oha calculates them"
     uncorrected = latency_of([row.end - row.sent for row in rows], "")
     assert uncorrected.p90 < 3, "milliseconds: only ten connections were stuck"
-    assert corrected.p90 > 100, "but all requests of that time were late"
+    assert corrected.p90 > 100, "all requests of the stall were late"
     assert uncorrected.mean < corrected.mean / 5
     assert uncorrected.max <= corrected.max
 
@@ -83,18 +82,18 @@ def test_percentiles_of_few_and_of_none() -> None:
     assert latency_of([0.25], "x") == Latency(**same, count=1, source="x")
 
 
-def test_a_database_that_is_none(tmp_path: Path) -> None:
+def test_a_missing_database_has_no_requests(tmp_path: Path) -> None:
     assert requests_in(tmp_path / "missing") == []
     (tmp_path / "text").write_text("no database")
     assert requests_in(tmp_path / "text") == []
 
 
 @pytest.mark.skipif(open_loop.OHA.version() is None, reason="oha is not installed")
-def test_a_real_run() -> None:
+def test_a_real_run_of_oha() -> None:
     with broken_server("good") as url:
         done = open_loop.OHA.run(Load(url, 200, 5, 60.0, rate=400.0), (), SignalWatch())
     assert done.status == 0
-    assert done.message == "", "storing its results takes no time"
+    assert done.message == "", "oha reported an error"
     assert str(Path("/tmp")) not in " ".join(done.command)
     assert done.latency is not None
     assert done.figures.succeeded == 200
@@ -126,7 +125,7 @@ def test_concurrency_ceiling() -> None:
 
 
 def test_good_run_of_wrk() -> None:
-    """The output is for epoll, with a connection for each request."""
+    """The parser reads wrk's output of a run of epoll with a connection per request."""
     figures, latency = wrk.parse(recorded("wrk.txt"))
     assert (figures.complete, figures.statuses) == (3000, {"302": 3000})
     assert figures.requests_per_second == pytest.approx(3000 / 4.405304)
@@ -134,8 +133,8 @@ def test_good_run_of_wrk() -> None:
     assert "correction" in latency.source
 
 
-def test_what_is_no_report_has_no_figures() -> None:
-    """A report that is cut off at any byte, or is no report, has no figures; that is no error."""
+def test_an_incomplete_report_has_no_figures() -> None:
+    """The parsers return no figures of a report that is cut off, or of another text."""
     oha, ab = recorded("oha_good.json").rstrip(), recorded("good.txt")
     cut = (oha[:length] for length in range(0, len(oha), 7))
     for text in ("", "{}", "[1]", "null", '{"summary": 3}', *cut):
@@ -177,7 +176,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 
 
 class OneAnswer:
-    """A server for one request. It closes the connection after its answer, or long afterwards."""
+    """A server for one request. It closes the connection after its answer, or much later."""
 
     def __init__(self, answer: bytes, then_close: bool = True) -> None:
         self.answer, self.then_close, self.request = answer, then_close, b""
@@ -236,8 +235,8 @@ def test_wrong_answers(answer: bytes, label: str, text: str) -> None:
     [
         ("moved", b"Location: /guestbook", b"", ""),
         ("moved", b"location: http://127.0.0.1:80/guestbook", b"", ""),
-        ("moved", b"Location: /guestbook/", b"", "it leads to /guestbook/ and not to /guestbook"),
-        ("moved", b"X-Location: /guestbook", b"", "it leads nowhere"),
+        ("moved", b"Location: /guestbook/", b"", "a redirect leads to /guestbook/, not to"),
+        ("moved", b"X-Location: /guestbook", b"", "a redirect leads nowhere"),
         ("hello", b"X: y", b"Hello World\n", ""),
         ("hello", b"X: y", b"Hello world\n", "12 bytes that are not public/files/hello.txt"),
         ("sorted", b"X: y", b"<li>a r b e g h j m r k</li>", "a page without '<li>a o"),

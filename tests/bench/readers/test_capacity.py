@@ -51,13 +51,12 @@ LARGE = RequestCost("epoll", server=40.0, redis=0.0, nginx=80.0, bytes=80_000.0)
 def test_the_slowest_host_limits_all(
     cost: RequestCost, layout: Layout, rate: float, limit: str
 ) -> None:
-    assert capacity(cost, layout, 1.0) == Capacity(layout, pytest.approx(rate), limit)
     assert HEADROOM == 0.7
-    assert capacity(cost, layout).rate == pytest.approx(0.7 * rate)
+    assert capacity(cost, layout) == Capacity(layout, pytest.approx(0.7 * rate), limit)
 
 
 @pytest.mark.parametrize("generator", ["ab", "wrk"])
-def test_each_lost_connection_ends_it(generator: str) -> None:
+def test_a_request_has_bytes_and_a_cost(generator: str) -> None:
     behind = Conditions("large", balancer="keep", generator=generator)
     (run,) = plain_runs(("epoll",), (100,), 1, **behind._asdict())
     both = {"seconds": 1.0, "transferred_bytes": 80_000_000}
@@ -71,7 +70,7 @@ def test_each_lost_connection_ends_it(generator: str) -> None:
     assert found.bytes == 80_000
     assert run.process
     run.process.cpu_us_per_request = 0.0
-    assert demands(results_of([run]), behind) == [], "nothing to divide by"
+    assert demands(results_of([run]), behind) == [], "a cost of 0 gives no capacity"
 
 
 @pytest.mark.parametrize(
@@ -107,13 +106,13 @@ FOUR_CORES = [host(role, role, None, 4) for role in ("load", "nginx", "redis", "
         (LIMITED, (40, 20, 10, 60), 1, 5_000, "zerohttpd"),
         (LIMITED, (40, 20, 10, 60), 2, 10_000, "zerohttpd"),
         (LIMITED, (40, 20, 10, 60), 3, 7_500, "zerohttpd"),
-        (FOUR_CORES, (100, 20, 10, 10), 1, 10_000, "server"),  # it has one thread
+        (FOUR_CORES, (100, 20, 10, 10), 1, 10_000, "server"),  # the instance has one thread
         (FOUR_CORES, (100, 20, 10, 10), 2, 20_000, "server"),
         (FOUR_CORES, (10, 50, 10, 10), 2, 20_000, "redis"),
         (FOUR_CORES, (10, 10, 100, 10), 2, 40_000, "nginx"),
     ],
 )
-def test_what_a_host_may_use_counts(
+def test_the_quota_of_a_host_counts(
     hosts: list[HostInfo], costs: tuple[float, ...], instances: int, rate: float, limit: str
 ) -> None:
     assert limit_of(RequestCost("epoll", *costs), instances, hosts) == (pytest.approx(rate), limit)
@@ -125,8 +124,8 @@ def test_results_without_hosts_say_nothing() -> None:
 
 
 def behind_nginx() -> Results:
-    """Return one and two instances: 40 us of the server, 20 of Redis, 50 of nginx, 90 of the load.
-    It also has runs that must not be counted."""
+    """Return results of one and two instances behind nginx, and of runs that must not count. A
+    request costs 40 us of the server, 20 of Redis, 50 of nginx and 90 of the load generator."""
     behind = {"workload": "guestbook", "balancer": "close"}
     runs = plain_runs(("epoll",), (100, 300), 3, **behind, instances=1)
     runs += plain_runs(("epoll",), (100, 300), 3, **behind, instances=2)
@@ -144,7 +143,7 @@ def behind_nginx() -> Results:
     return results_of([*runs, failed, *plain_runs(("epoll",), (100,), 1)], hosts=hosts)
 
 
-def test_what_one_instance_says_of_two() -> None:
+def test_two_instances_are_predicted_from_one() -> None:
     results = behind_nginx()
     reference = Conditions("guestbook", balancer="close")
     assert demands(results, reference) == [RequestCost("epoll", 40.0, 20.0, 50.0, 90.0)]
@@ -154,7 +153,7 @@ def test_what_one_instance_says_of_two() -> None:
     assert (one.point["rate"], two.point["rate"], two.point.level) == (2_300, 4_300, 300), "best"
 
 
-def test_it_is_shown(tmp_path: Path) -> None:
+def test_the_capacity_is_printed(tmp_path: Path) -> None:
     results = behind_nginx()
     save(results, tmp_path)
     console = Console(width=160)

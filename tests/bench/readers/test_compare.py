@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Changes between two sweeps that are larger than the noise."""
+"""`compare` reports changes between two sweeps that are larger than the noise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDED = Path(__file__).parents[1] / "report" / "recorded"
 
 
 def sweep(costs: dict[str, Sequence[float]] | None = None, **rates: Sequence[float]) -> Results:
-    """Return a sweep with these rates, and CPU times if they are given; a rate of 0 failed."""
+    """Return a sweep with these rates and, if given, CPU times. A rate of 0 marks a failed run."""
     runs = [
         made_run(
             subject.replace("_", "-"),
@@ -58,7 +58,7 @@ def sweep(costs: dict[str, Sequence[float]] | None = None, **rates: Sequence[flo
         ((), (1000,), "new"),
     ],
 )
-def test_only_what_is_beyond_the_noise_of_both(
+def test_only_changes_beyond_the_noise_are_reported(
     before: Sequence[float], after: Sequence[float], said: str
 ) -> None:
     (change,) = changes(sweep(epoll=before), sweep(epoll=after))
@@ -82,7 +82,7 @@ BASELINE, SLOWED = (40.0, 41.0), (60.0, 72.0)
 def test_a_machine_that_became_slower_is_no_worse_server(
     baselines: Sequence[Sequence[float]], cost: Sequence[float], said: str
 ) -> None:
-    """Costs are compared with the baseline if both sweeps have one in the same runs."""
+    """`compare` divides costs by the baseline's if both sweeps have a baseline in the same runs."""
     costs = [{"epoll": (50.0, 52.0)}, {"epoll": cost}]
     for side, baseline in zip(costs, baselines, strict=False):
         side["baseline_epoll"] = baseline
@@ -97,9 +97,7 @@ def test_a_machine_that_became_slower_is_no_worse_server(
     ("others", "said"),
     [((0.4, 0.4, 0.4), ["disturbed", "disturbed"]), ((0.4, 0.05, 0.05), ["worse", "same"])],
 )
-def test_what_others_may_have_caused_is_no_verdict(
-    others: Sequence[float], said: list[str]
-) -> None:
+def test_disturbed_runs_give_no_verdict(others: Sequence[float], said: list[str]) -> None:
     same = (1000.0, 1010.0, 1005.0)
     costs = dict.fromkeys(("epoll", "poll"), (50.0, 50.0, 50.0))
     before = sweep(costs, epoll=same, poll=same)
@@ -114,13 +112,13 @@ def test_what_others_may_have_caused_is_no_verdict(
     ("rates", "bounds", "said"),
     [
         ((3000, 2000), (False, False), "worse"),
-        ((3000, 2000), (True, False), "worse"),  # it was 3,000 at least, and is 2,000
-        ((3000, 2000), (False, True), "bound"),  # it may still be 3,000
-        ((2000, 3000), (True, False), "bound"),  # it may have been 3,000 before
+        ((3000, 2000), (True, False), "worse"),  # from at least 3,000 to 2,000
+        ((3000, 2000), (False, True), "bound"),  # the second rate may still be 3,000
+        ((2000, 3000), (True, False), "bound"),  # the first rate may have been 3,000
         ((3000, 2000), (True, True), "bound"),
         ((2000, 3000), (True, True), "bound"),
         ((3000, 3000), (False, False), "same"),
-        ((3000, 3000), (True, True), "bound"),  # both may have been more
+        ((3000, 3000), (True, True), "bound"),  # both may have been higher
     ],
 )
 def test_the_load_generators_limit_is_no_servers(
@@ -137,15 +135,13 @@ def test_the_load_generators_limit_is_no_servers(
 @pytest.mark.parametrize(
     ("before", "after", "said"), [(3, 13, "worse"), (13, 3, "better"), (3, 3, "same")]
 )
-def test_what_gives_no_rate_is_compared_by_what_it_costs(
-    before: int, after: int, said: str
-) -> None:
+def test_runs_without_a_rate_are_compared_by_cost(before: int, after: int, said: str) -> None:
     sides = [results_of([of_memory(mb * 1_000_000)]) for mb in (before, after)]
     assert [change.rate for change in changes(*sides)] == [said]
 
 
 def test_sweeps_without_a_common_data_point_show_the_reason() -> None:
-    """Two sweeps without a common configuration, whose servers had a whole core before, say why."""
+    """`compare` says why two sweeps have no common data point: in one, servers had a whole core."""
     former, today = (load(RECORDED / "orders" / f"{name}.json") for name in ("delay", "quota"))
     assert list(unmatched(changes(former, today))) == [
         "No data point is in both. Values in one sweep only:",
@@ -196,8 +192,8 @@ def test_data_points_of_one_side_show_what_the_other_lacks(
     assert "|".join(line.strip() for line in found) == said
 
 
-def test_what_else_was_different() -> None:
-    """Another compiler, or other numbers of requests, are reported, because they change figures."""
+def test_other_differences_are_reported() -> None:
+    """`compare` reports another compiler or another number of requests, which changes figures."""
     old, new = sweep(epoll=(1000.0,), poll=(1000.0,)), sweep(epoll=(1000.0,), nginx=(1000.0,))
     assert differences(old, new) == []
     new.machine.kernel = "6.2"
@@ -214,7 +210,7 @@ def test_what_else_was_different() -> None:
 
 
 def shown(before: Results, after: Results, folder: Path) -> tuple[int, str]:
-    """Return the exit status and what is printed."""
+    """Compare two sweeps, and return the exit status and the output."""
     for name, of in (("a", before), ("b", after)):
         (folder / name).mkdir(exist_ok=True)
         save(of, folder / name)
@@ -224,7 +220,7 @@ def shown(before: Results, after: Results, folder: Path) -> tuple[int, str]:
     return status, capture.get()
 
 
-def test_it_is_shown(tmp_path: Path) -> None:
+def test_changes_are_printed(tmp_path: Path) -> None:
     before = sweep(epoll=(1000.0,))
     status, text = shown(before, sweep(epoll=(1500.0,)), tmp_path)
     assert status == 1
@@ -244,7 +240,7 @@ RATIO, UNKNOWN, LOUD = (
 @pytest.mark.parametrize(
     ("baseline", "foreign", "said"), [(True, 0.0, RATIO), (False, 0.0, UNKNOWN), (False, 0.4, LOUD)]
 )
-def test_what_cpu_time_was_compared_with_is_said(
+def test_the_comparison_of_cpu_time_is_explained(
     baseline: bool, foreign: float, said: str, tmp_path: Path
 ) -> None:
     rates = {"epoll": (1000.0, 1010.0), "baseline_epoll": (1000.0, 1010.0)}
@@ -274,7 +270,7 @@ def test_names_of_a_reference_are_shown_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_sweep_of_the_former_form_is_compared_with_one_of_this(tmp_path: Path) -> None:
-    """A sweep in the old format, without a table of conditions, is compared with a new one."""
+    """`compare` accepts a sweep in the old format, which has no table of conditions."""
     former = load(RECORDED / "version3.json")
     save(former, tmp_path)
     written = load(tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The ranking at the end of a sweep: by rates only if each server was its own limit."""
+"""A sweep ranks servers by rate if each server was the limit of its runs, otherwise by cost."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def runs(
     conditions: Conditions = SLICED,
     level: int = 100,
 ) -> list[Run]:
-    """Return a configuration whose CPU time per request follows from its rates and its CPU
-    quota."""
+    """Return the runs of a configuration, with the CPU time that its rates and CPU quota imply."""
     share = conditions.quota or 1.0
     made = [
         made_run(subject, level, number, rate=rate, cpu=share / rate * 1e6, under=conditions)
@@ -61,7 +60,7 @@ def test_rates_where_each_server_was_the_limit() -> None:
 @pytest.mark.parametrize(
     ("rates", "expected"),
     [
-        (  # the last is far from both
+        (  # the last differs from both
             {"first": (200, 205, 210), "close": (198, 203, 206), "slow": (50, 51, 52)},
             [(1, "first", ()), (1, "close", ()), (3, "slow", ())],
         ),
@@ -69,7 +68,7 @@ def test_rates_where_each_server_was_the_limit() -> None:
             {"best": (190, 200, 205), "middle": (178, 190, 198), "last": (165, 172, 179)},
             [(1, "best", ()), (1, "middle", ()), (3, "last", ("middle",))],
         ),
-        (  # as good as the first, and not as the second
+        (  # like the first, but different from the second
             {"wide": (170, 200, 205), "sure": (196, 197, 198), "c": (181, 182, 183)},
             [(1, "wide", ()), (1, "sure", ()), (3, "c", ("wide",))],
         ),
@@ -103,7 +102,7 @@ def test_a_load_generator_at_its_limit_makes_it_a_ranking_by_cost() -> None:
 
 
 def test_other_programs_on_the_cpu_make_it_a_ranking_by_cost() -> None:
-    """Other programs used a core that the server did not have for itself: its rate is too low."""
+    """The ranking is by cost if other programs used the server's core, which lowers its rate."""
     made = runs("a", (100, 101, 102), conditions=WHOLE)
     undisturbed = runs("b", (200, 201, 202), conditions=WHOLE)
     for share, by in ((0.4, "cpu"), (0.05, "rate")):
@@ -134,13 +133,13 @@ def test_a_run_in_which_the_server_was_not_the_limit_does_not_count() -> None:
     assert found.ranked[0].spread.low == 100
     assert found.why.endswith(" 1 of 6 runs with another limit are not counted.")
     disturbed[1].bottleneck = "none"
-    assert ranking(disturbed, runs("b", (50, 51, 52))).by == "cpu", "it was the limit of most runs"
+    assert ranking(disturbed, runs("b", (50, 51, 52))).by == "cpu", "a limited one run only"
     half = runs("a", (100, 101))
     half[1].bottleneck = "none"
     assert ranking(half, runs("b", (50, 51))).by == "cpu", "half of the runs are not most"
 
 
-def test_sliced_and_whole_cores_are_two_orders() -> None:
+def test_quotas_and_whole_cores_have_their_own_rankings() -> None:
     cells = [runs(name, (rate,)) for name, rate in (("a", 100), ("b", 200))]
     cells += [runs(name, (rate,), conditions=WHOLE) for name, rate in (("a", 500), ("b", 900))]
     found = order.orders(sweep(*cells))
@@ -167,7 +166,7 @@ def test_a_server_without_a_figure_is_named_and_ranks_are_aligned() -> None:
     assert last == "   -  z: no valid result"
 
 
-def test_nothing_to_order_is_no_order() -> None:
+def test_a_single_server_has_no_ranking() -> None:
     assert order.orders(sweep(runs("alone", (100, 101)))) == []
     parked = Conditions("guestbook", mode="parked")
     assert order.orders(sweep(*(runs(name, (100,), conditions=parked) for name in "ab"))) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The results of a sweep are the same after being written and read."""
+"""Results of a sweep do not change when they are written and read."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from bench.records.metrics import BY_KEY
 from bench.records.points import Point, Spread, data_points, runs_in_words
 from bench.records.results import SCHEMA_VERSION, flag_outliers
 from bench.records.run import Reason, Run
-from bench.records.store import CSV_COLUMNS, csv_text, load, make_folder, save
+from bench.records.store import CSV_COLUMNS, csv_of, csv_row, load, make_folder, save
 
 from ..report.made import NOW, of_memory, results_of
 
@@ -69,11 +69,11 @@ VERSION = f'"schema": "zerohttpd-seven/sweep",\n "schema_version": {SCHEMA_VERSI
         (VERSION, VERSION.replace("sweep", "other"), "is not a result of a sweep"),
         ('"runs": [', '"runs": "none", "x": [', "runs: Input"),
         ('"started"', '"begun"', "started: Field required"),
-        ('"requests": 2000', '"requests": 0', "runs.0.requests"),  # figures are divided by it
+        ('"requests": 2000', '"requests": 0', "runs.0.requests"),  # a divisor of figures
         ('"concurrency": 100', '"concurrency": 0', "runs.0.concurrency"),
         *(
             ('"machine": {', f'"machine": {{"x": {number}, ', f"{number} is not a number")
-            for number in ("NaN", "-1e999", "1e308", "9" * 400)  # sums of such are no numbers
+            for number in ("NaN", "-1e999", "1e308", "9" * 400)  # their sums are not finite
         ),
     ],
 )
@@ -120,12 +120,13 @@ def test_one_bad_run_removes_the_figure_of_the_data_point() -> None:
 
 
 def test_csv_has_a_row_a_run_and_no_figure_where_there_is_none() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_text([held(), broken(level=500)]))))
+    made = map(csv_row, [held(), broken(level=500)])
+    rows = list(csv.DictReader(io.StringIO(csv_of(CSV_COLUMNS, made))))
     assert tuple(rows[0]) == CSV_COLUMNS
     shown = ("connections", "complete", "rate", "p99", "reason")
     assert [[row[name] for name in shown] for row in rows] == [
         ["100", "2000", "1000.0", "16.0", ""],
-        ["500", "2000", "", "", 'it said "reset", twice'],  # counts are part of the reason
+        ["500", "2000", "", "", 'it said "reset", twice'],  # the count explains the failure
     ]
 
 
@@ -166,7 +167,7 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
     runs = [held(run=n, rate=rate) for n, rate in enumerate((1000, 1001, 999, 1300), 1)]
     runs[2].state = "failed"
     flag_outliers(runs)
-    assert [run.outlier for run in runs] == [False, False, False, True], "one has no rate"
+    assert [run.outlier for run in runs] == [False, False, False, True], "a failed run has no rate"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_the_typical_one_of_runs_without_a_rate_has_their_median() -> None:
         ((9000, 10_000, 11_000), (True, False, False), True, "load"),
         ((9000, 10_000, 11_000), (False, False, True), False, "server"),
         ((9000, 11_000), (True, False), True, "load"),
-        # Half of what the second could have had more would be in the median.
+        # A higher second rate would make the median higher, too.
         ((9000, 11_000), (False, True), True, "load"),
         ((9000, 10_000, 11_000, 12_000), (False, False, True, False), True, "load"),
         ((9000, 10_000, 11_000, 12_000), (False, False, False, True), False, "server"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Results to report on: recorded ones of real sweeps, and generated ones."""
+"""Results for reports: recorded results of real sweeps, and generated results."""
 
 import fcntl
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 
 
 def single_server() -> Results:
-    """Return the recorded result of version 1 as if one server only had been measured."""
+    """Return the recorded results of version 1, with only one server."""
     results = recorded("version1")
     results.runs = [run for run in results.runs if run.subject == "epoll"]
     results.servers = ["epoll"]
@@ -51,7 +51,7 @@ SOURCES: dict[str, Callable[[], Results]] = {
 def pages(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Callable[[str], Path]:
-    """Return a function that makes the page of a source, once for all processes."""
+    """Return a function that returns the page of a source, rendered once for all processes."""
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if hasattr(pytestconfig, "workerinput") else own) / "pages"
     folder.mkdir(exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Generated results, with everything in them that a report can show; none of it is measured."""
+"""Generated results with everything that a report can show; nothing was measured."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ LEVELS = (20, 100, 300, 1000, 2000, 5000)
 
 @dataclass(frozen=True)
 class Model:
-    """How an invented server behaves."""
+    """The behaviour of an invented server."""
 
     cpu_us: float
     pss_mb: float
@@ -52,8 +52,7 @@ WORK = {"redirect": 0.5, "link": 0.7, "guestbook": 1.0, "sorted": 9.0}
 
 
 def of_memory(pss: int) -> Run:
-    """Return a run with a thousand silent connections; `pss`: what epoll needs for them, in
-    bytes."""
+    """Return a run with 1,000 silent connections; `pss`: epoll's memory with them, in bytes."""
     return Run(
         subject="epoll",
         conditions=Conditions("guestbook", keep_alive=True, mode="parked"),
@@ -66,7 +65,7 @@ def of_memory(pss: int) -> Run:
 
 
 def run_of(subject: str, conditions: Conditions, level: int, number: int = 1) -> Run:
-    """Return one valid run."""
+    """Return one run, which has failed if the server breaks at this level."""
     model = MODELS.get(subject, MODELS["epoll"])
     wobble = 1 + 0.02 * ((number * 7 + level) % 5 - 2)
     crowd = 1 + model.growth * (level + conditions.idle) / 1000
@@ -121,8 +120,8 @@ def made_run(
     under: Conditions | None = None,
     **more: object,
 ) -> Run:
-    """Return a run. `bound`: the rate is a lower bound; `under`: its conditions. More: FIGURES to
-    replace invented ones, and conditions other than those of the guestbook."""
+    """Return a run. `bound`: whether the rate is a lower bound; `under`: the conditions. `more`:
+    FIGURES that replace invented figures, and conditions that differ from the guestbook's."""
     figures = {name: float(more.pop(name)) for name in FIGURES if name in more}  # type: ignore[arg-type]
     conditions = under or Conditions(**({"workload": "guestbook"} | more))
     run = run_of(subject, conditions, level, number)
@@ -147,18 +146,17 @@ def several(subject: str, key: str, figures: Sequence[float], **more: object) ->
 
 
 def kind_of(subject: str) -> str:
-    """Return a server's architecture, from its name."""
+    """Return a server's kind by its name: reference, baseline or server."""
     return "reference" if subject == "nginx" else "baseline" if "baseline-" in subject else "server"
 
 
 def latency_of(mean: float) -> Latency:
-    """Return percentiles around a mean."""
     times = {"p50": 0.9, "p90": 1.4, "p99": 2.2, "p999": 4.0, "max": 6.0, "mean": 1.0}
     return Latency(**{k: mean * v for k, v in times.items()}, count=10_000, source="invented")
 
 
 def process_of(model: Model, cpu: float, level: int, idle: int) -> ProcessFigures:
-    """Return what the kernel would have counted."""
+    """Return the figures that the kernel would have counted."""
     return ProcessFigures(
         cpu_user_s=cpu * 0.003,
         cpu_system_s=cpu * 0.007,
@@ -223,7 +221,7 @@ def plain_runs(
 
 
 def everything() -> Results:
-    """Return servers, baselines and a reference server under all conditions."""
+    """Return results of servers, baselines and a reference server under all conditions."""
     servers = [name for name in MODELS if kind_of(name) == "server"]
     runs = plain_runs(servers)
     runs += plain_runs(MODELS, workload="redirect")
@@ -240,8 +238,8 @@ def everything() -> Results:
 
 # ---- Several hosts, with nginx before one, two and four instances ----
 #
-# The invented hosts follow the calculation: each request costs each host some CPU time, and the
-# host with the least of it for its share is the limit.
+# Each request costs each of the invented hosts CPU time. The host that first uses up its share of a
+# CPU is the limit.
 
 HOST_LEVELS = (100, 1000)
 QUOTA = 0.5
@@ -252,7 +250,7 @@ SERVERS = [name for name in MODELS if kind_of(name) == "server"]
 
 
 def host(role: str, name: str, number: int) -> HostInfo:
-    """Return one of the hosts, half a CPU each."""
+    """Return a host with half a CPU."""
     return HostInfo(
         role=role,
         name=name,
@@ -316,12 +314,12 @@ def run_on_hosts(subject: str, conditions: Conditions, level: int, number: int) 
 
 
 def _instances_on_each(instances: int) -> tuple[int, int]:
-    """Distribute the instances over the two server hosts by round robin."""
+    """Return the number of instances on each of the two server hosts (round robin)."""
     return instances - instances // 2, instances // 2
 
 
 def several_hosts() -> Results:
-    """Return seven servers: direct, and as one, two and four instances behind nginx."""
+    """Return results of seven servers: direct, and one, two and four instances behind nginx."""
     ways = [("none", 1), *((way, n) for way in ("close", "keep") for n in (1, 2, 4))]
     runs = [
         run_on_hosts(name, Conditions("guestbook", balancer=way, instances=n), level, number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page works in a real browser, without a script error or a request to another host."""
+"""The report works in a real browser, without a script error or a request to another host."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,12 +22,12 @@ CUT = """() => [...document.querySelectorAll(
     const { left, right } = text.getBoundingClientRect();
     return left < picture.left || right > picture.right || text.textContent.endsWith("…");
 }).map((text) => text.textContent)"""
-"""The axis titles, legends and bar labels that are cut off."""
+"""JavaScript that returns the axis titles, legends and bar labels that are cut off."""
 PHONE = {"width": 360, "height": 740}
 DESKTOP = {"width": 1280, "height": 900}
 LINES = "#figure-rates .chart .mark-line path"
 READY = 120_000
-"""Milliseconds to draw a page, or to take a picture of it, on the busiest machine."""
+"""Milliseconds to draw a page, or to take a picture of it, on a busy machine."""
 A_GESTURE = 3_000
 """Milliseconds after which a gesture is repeated."""
 TEXTS = """selector => [...document.querySelectorAll(selector)]
@@ -79,9 +79,8 @@ class Visit:
         self.page.locator("#figures thead th", has_text=name).first.get_by_role("button").click()
 
     def point_at(self, place: Locator) -> Locator:
-        """Move the pointer to the middle of a drawn element until the page shows its tooltip. A
-        pointer that jumps may arrive before the drawing is in its place; like a visitor, move it
-        again."""
+        """Move the pointer to the middle of a drawn element until the page shows its tooltip, and
+        return the tooltip. The first move may come before the drawing is complete."""
         tip = self.page.locator("#tip")
         deadline = time.monotonic() + READY / 1000
         while True:
@@ -104,7 +103,7 @@ Open = Callable[..., "Visit"]
 
 @pytest.fixture
 def visit(browser: Browser, pages: Callable[[str], Path]) -> Iterator[Open]:
-    """Return a function that opens a page, which has no error and requests nothing else."""
+    """Yield a function that opens a page, and check that it requests nothing else."""
     with ExitStack() as stack:
 
         def open_(source: str, width: dict[str, int] = DESKTOP, scheme: str = "light") -> Visit:
@@ -117,7 +116,7 @@ def visit(browser: Browser, pages: Callable[[str], Path]) -> Iterator[Open]:
 
 @contextmanager
 def changed(visit: Visit, script: str) -> Iterator[None]:
-    """Assert that what a script returns changes within the block."""
+    """Wait until a script returns another value than before the block."""
     before = visit.page.evaluate(script)
     yield
     visit.page.wait_for_function(f"before => ({script}) !== before", arg=before)
@@ -183,7 +182,7 @@ def test_the_table_sorts(visit: Open) -> None:
     values = seen.column("requests/s")
     known = [float(v) for v in values if v]
     assert known == sorted(known)
-    assert values[len(known) :] == [""] * (len(values) - len(known))  # no figure: last
+    assert values[len(known) :] == [""] * (len(values) - len(known))  # no figure sorts last
     seen.sort_by("requests/s")
     expect(head).to_have_attribute("aria-sort", "descending")
     values = seen.column("requests/s")
@@ -202,11 +201,11 @@ def test_the_scales_and_the_curves_of_2019(visit: Open) -> None:
     lines = seen.page.locator(LINES)
     expect(lines).to_have_count(2)
     seen.page.locator("#then2019").check()
-    expect(lines).to_have_count(4)  # of the architectures that are there
+    expect(lines).to_have_count(4)  # 2019's curves of these architectures
     with changed(seen, labels):
         seen.page.locator("#scaled2019").check()
     seen.page.locator("#log-x").uncheck()
-    expect(lines).to_have_count(4)  # the choice survives the change of scale
+    expect(lines).to_have_count(4)  # the curves remain after the change
     seen.page.locator("#then2019").uncheck()
     expect(lines).to_have_count(2)
 
@@ -243,7 +242,7 @@ def test_workload_and_level_change_titles_and_words(visit: Open) -> None:
     seen.page.select_option("#scenario", label="redirect, a connection per request")
     expect(title).to_contain_text("nginx")
     wait_for(lambda: any("redirect" in text for text in seen.texts("#choose .intro")))
-    expect(seen.page.locator("#then2019")).to_be_hidden()  # that was a guestbook
+    expect(seen.page.locator("#then2019")).to_be_hidden()  # 2019's page was a guestbook
     seen.page.select_option("#scenario", label="short link, a connection per request")
     expect(seen.page.locator("#figure-loops .none")).to_be_visible()
     expect(seen.page.locator("#figure-loops h3")).to_have_text("")  # no title of another workload
@@ -264,7 +263,7 @@ def test_the_limit_is_a_named_host(visit: Open) -> None:
     for words in ("nginx: CPU", "redis: CPU", "was the limit: throttled in 92 %"):
         expect(tip).to_contain_text(words)
     lines = seen.page.locator("#figure-instances-keep .chart .mark-line path")
-    expect(lines).to_have_count(14)  # seven, and their ideals
+    expect(lines).to_have_count(14)  # seven servers and their ideal curves
     seen.page.locator('.chip[data-subject="epoll"]').click()
     expect(lines).to_have_count(12)
 
@@ -278,7 +277,7 @@ def test_the_theme_is_switched_and_remembered(visit: Open) -> None:
     expect(seen.page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
-def test_pictures_are_taken_along(visit: Open, tmp_path: Path) -> None:
+def test_pictures_and_the_csv_are_downloaded(visit: Open, tmp_path: Path) -> None:
     seen = visit("version1")
     for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
         with seen.page.expect_download() as download:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the microseconds go, read from results; its page and document.
+"""`zerohttpd cost` reads from results what a request costs, and makes a page and a document.
 docs/explanation/figures/cost.md agrees with its record."""
 
 import json
@@ -95,20 +95,20 @@ def test_the_record_has_all_that_was_promised(kept: Results) -> None:
     assert {run.conditions.keep_alive for run in sampled} == {False, True}
     assert all(run.stacks.user_share for run in sampled if run.stacks)
     counted = [run.calls.per_request for run in kept.runs if run.calls]
-    # Kept connections may be with workers that were not warmed up.
+    # A kept connection may have a worker that the warm-up did not reach.
     (connections,), requests = SIZES["traced"].levels, SIZES["traced"].requests
     most = round(connections / requests, 4)
-    assert all(calls.get("connect", 0) <= most for calls in counted), "the warm-up has made them"
+    assert all(calls.get("connect", 0) <= most for calls in counted), "the warm-up connects them"
 
 
-def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:
+def test_a_slim_record_gives_the_same_document(kept: Results, tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     again.write_text(store.slim(kept))
     assert document(store.load(again)).markdown() == document(kept).markdown()
 
 
 def test_the_headline_and_what_to_know_before_believing_it() -> None:
-    """epoll needs 20 and 22 µs, its baseline 15 and 15.2; forking four times as much."""
+    """The report prints a headline and cautions. epoll needs 20 and 22 µs, its baseline 15."""
     dear = of(REDIRECT, 80, 84, subject="forking")
     dear += of(REDIRECT, 60, 61, subject="baseline-forking")
     lean, baseline = of(REDIRECT, 20, 22), of(REDIRECT, 15, 15.2, subject="baseline-epoll")
@@ -127,7 +127,7 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
     (loud,) = words.cautions(found)
     assert loud.startswith("In 1 of 8 runs other programs used more than 10% of the server's CPU.")
     assert baseline[1].process
-    baseline[1].process.cpu_us_per_request = 22.5  # 1.023: the middle of both is 1.026
+    baseline[1].process.cpu_us_per_request = 22.5  # 1.023; the median is 1.026
     assert words.cautions(found)[1:] == [
         "The baseline costs more than the server itself: epoll (redirect). This shows only "
         "that the two costs are close."
@@ -175,8 +175,7 @@ def test_user_and_kernel_time_are_shown_if_they_were_measured() -> None:
 
 
 def test_places_of_another_processor_have_the_same_names() -> None:
-    """Entry points of another processor have the same names: those of ARM's kernel, next to its
-    system calls; and each way into a kernel."""
+    """The report recognizes page faults, interrupts and kernel entries by their ARM names, too."""
     arm = {
         "__arm64_sys_sendto": "sendto",
         **dict.fromkeys(("el0_da", "el0_ia"), FAULTS),
@@ -205,7 +204,7 @@ def test_a_flame_graph_has_its_boxes_side_by_side(monkeypatch: pytest.MonkeyPatc
     assert drawing["height"] == 4 * page.ROW
     assert boxes["send"]["title"] == "send, C library: 60.0%"
     listed = [box["depth"] for box in drawing["boxes"] if box["listed"]]
-    assert listed == [0, 1, 2, 3, 1], "what is small is left out"
+    assert listed == [0, 1, 2, 3, 1], "small frames are left out"
 
 
 def test_the_page_needs_nothing_else(kept: Results) -> None:
@@ -235,8 +234,7 @@ def test_made_of_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
-    """User time comes from samples, not from the kernel's tick: in a run of a few ticks all may be
-    in the kernel."""
+    """The report takes user time from samples, because a short run has too few kernel ticks."""
     pair = [run("epoll", 10), run("baseline-epoll", 9)]
     sampled = run("epoll", 12, REDIRECT._replace(mode="sampled"))
     sampled.stacks = STACKS.model_copy(update={"user_share": 0.3})
@@ -250,7 +248,7 @@ def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
         assert line.user is None
 
 
-def test_what_does_not_hold_has_no_figure() -> None:
+def test_a_failed_run_has_no_cost() -> None:
     (line,) = words.lines(results(run("epoll", 20), run("baseline-epoll", 15, state="failed")))
     assert (line.baseline, line.share) == (None, None)
     (line,) = words.lines(
@@ -269,7 +267,7 @@ def test_what_does_not_hold_has_no_figure() -> None:
 def test_an_optimisation_counts_if_all_runs_agree() -> None:
     usual = of(REDIRECT, 18, 20, 40)
     (optimisation,) = optimisations(results(*usual, *of(MORE, 19.8, 25, 44)))
-    assert optimisation.verdict == "+10%", "run by run: both were disturbed in the third"
+    assert optimisation.verdict == "+10%", "compared run by run: the third disturbed both"
     (optimisation,) = optimisations(results(*usual, *of(MORE, 17, 25, 44)))
     assert optimisation.verdict == "not significant (+10%)"
     (optimisation,) = optimisations(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))

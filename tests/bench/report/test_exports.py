@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The files next to the page: JSON, CSV, Markdown, SVG and PNG. Results of several hosts: which
-host was the limit; more instances behind nginx."""
+"""The report writes JSON, CSV, Markdown, SVG and PNG files next to its page. For several hosts it
+names the host that was the limit, and compares instances behind nginx."""
 
 import csv
 import io
@@ -111,7 +111,7 @@ def test_the_page_of_the_command_line_and_its_files(
 
 @pytest.mark.slow
 def test_the_rates_alone_at_the_end_of_a_sweep(tmp_path: Path) -> None:
-    """Each set of conditions that has a figure has a chart of rates."""
+    """A sweep writes a chart of rates for each set of conditions that has a figure."""
     results = everything()
     save(results, tmp_path)
     written = write_rates(tmp_path)
@@ -125,7 +125,7 @@ def test_the_rates_alone_at_the_end_of_a_sweep(tmp_path: Path) -> None:
     assert write_rates(tmp_path) == []
 
 
-def test_what_cannot_be_reported_is_said(
+def test_results_without_a_report_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(tmp_path)]) == 2
@@ -139,7 +139,7 @@ def test_what_cannot_be_reported_is_said(
 
 @pytest.mark.slow
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """A folder from another person may have links to our files."""
+    """The report writes no file through a link, because a folder may come from another person."""
     folder, ours = tmp_path / "theirs", tmp_path / "ours"
     (folder / "charts").mkdir(parents=True)
     ours.write_text("ours")
@@ -156,14 +156,14 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     [
         ("results.json", "results.html"),
         ("results.json", "link/results.html"),
-        ("results.json", "other/results.html"),  # another sweep's
+        ("results.json", "other/results.html"),  # the folder of another sweep
         ("report.json", "report.html"),
         ("results.json", "."),
         ("results.json", "page.csv"),
         ("results.json", "page"),
     ],
 )
-def test_what_was_measured_is_never_written_over(
+def test_results_are_never_overwritten(
     source: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
@@ -176,13 +176,13 @@ def test_what_was_measured_is_never_written_over(
 
 
 def test_the_curves_of_2019() -> None:
-    """They are scaled to the best rate of the same architectures."""
+    """The report scales the curves of 2019 to the best rate of the same architectures."""
     by: dict[str, list[Any]] = {}
     for name, level, rate in curves_of_2019():
         by.setdefault(name, []).append((level, rate))
     assert len(by) == 7
     assert (10000, 2200) in by["epoll"]
-    assert by["poll"][-1] == (2500, 490)  # then "varies", which is no figure
+    assert by["poll"][-1] == (2500, 490)  # followed by "varies", not a figure
     runs = made_run("epoll", rate=20_000), made_run("nginx", rate=60_000)
     rows = paper_rows(Study(results_of(runs)))
     best = max(rate for _, rate in by["epoll"])
@@ -193,7 +193,7 @@ def test_the_curves_of_2019() -> None:
 
 
 def table_of(*runs: Run, subject: str = "epoll") -> dict[str, tuple[str, str]]:
-    """Return a row of the table of all figures: by column its text, large and small."""
+    """Return a row of the table of all figures: the text and the notes of each column."""
     study = Study(results_of(runs))
     table = export.table(study, study.scenarios[0])
     heads = [head.text for head in table.head]
@@ -203,7 +203,7 @@ def table_of(*runs: Run, subject: str = "epoll") -> dict[str, tuple[str, str]]:
 
 
 def test_the_table_has_every_figure_once() -> None:
-    """The table is sorted by level, then by server, and has columns for measured figures only."""
+    """The report's table is sorted by level and server, and has only measured columns."""
     pair = [
         made_run(name, level, rate=40_000, cpu=cpu, p99=3, workload="redirect")
         for level in (20, 100)
@@ -227,7 +227,7 @@ def test_the_table_has_every_figure_once() -> None:
     }
     assert {name: row[name] for name in expected} == {n: (x, "") for n, x in expected.items()}
     assert table_of(*pair[2:], subject="baseline-epoll")["over baseline"] == ("–", "")
-    assert "nginx' CPU" not in row, "it was not measured"
+    assert "nginx' CPU" not in row, "nginx was not measured"
     assert "over baseline" not in table_of(pair[2])
 
 
@@ -235,9 +235,7 @@ def test_the_table_has_every_figure_once() -> None:
     ("quota", "others", "flags"),
     [(0.0, 0.10, ""), (0.0, 0.11, "disturbed"), (0.2, 0.5, "")],
 )
-def test_what_others_used_is_marked_where_it_took_something(
-    quota: float, others: float, flags: str
-) -> None:
+def test_a_disturbed_run_is_marked(quota: float, others: float, flags: str) -> None:
     run = made_run("epoll", quota=quota)
     assert run.process
     run.process.foreign_share = others
@@ -245,7 +243,7 @@ def test_what_others_used_is_marked_where_it_took_something(
 
 
 def test_the_table_of_several_runs() -> None:
-    """The table of several runs shows bounds: two of the three are at the generator's limit."""
+    """The report's table marks a lower bound if two of three runs are at the generator's limit."""
     runs = several("epoll", "rate", (39_000, 40_000, 47_000), p99=3)
     runs[2].outlier = True
     for run in runs[:2]:
@@ -253,7 +251,7 @@ def test_the_table_of_several_runs() -> None:
     row = table_of(*runs)
     assert row["requests/s"] == ("≥ 40,000", "39,000–47,000")
     assert row["state"] == ("≥ valid, load generator at its limit", "1 of 3 runs far off")
-    assert row["p99"] == ("3", ""), "no bound, and always the same"
+    assert row["p99"] == ("3", ""), "p99 is no bound, and equal in all runs"
 
 
 GUESTBOOK = Conditions("guestbook")
@@ -272,7 +270,7 @@ def limit(of: Results, subject: str = "epoll", under: Conditions = GUESTBOOK) ->
 
 
 def with_changes(throttled: bool = True, **fields: object) -> Results:
-    """Return results of several hosts without throttling, or with other fields of each run."""
+    """Return results of several hosts without throttling, or with other values in each run."""
     results = several_hosts()
     for run in results.runs:
         for name, value in fields.items():
@@ -311,7 +309,7 @@ def test_several_instances_against_the_ideal(study: Study) -> None:
     by = {row["n"]: row for row in rows}
     assert sorted(by) == [1, 2, 4]
     assert by[4]["ideal"] == pytest.approx(4 * by[1]["rate"], rel=0.001)
-    assert len(by[1]["family"]) == 7  # whichever scenario of the family is chosen
+    assert len(by[1]["family"]) == 7  # the same for each scenario of the family
 
 
 def test_without_a_balancer_there_is_nothing_to_say() -> None:

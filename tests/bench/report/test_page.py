@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page as text: one file, without any markup that a result contains."""
+"""The report's page is one file, and contains no markup from a result."""
 
 import re
 from collections.abc import Callable
@@ -68,12 +68,12 @@ def test_a_hostile_reason_is_text() -> None:
         ("everything", "differed much from the others"),
     ],
 )
-def test_cautions_are_said(source: str, words: str, pages: Callable[[str], Path]) -> None:
+def test_cautions_are_shown(source: str, words: str, pages: Callable[[str], Path]) -> None:
     assert words in pages(source).read_text()
 
 
 def disturbed() -> Results:
-    """Return results with other programs: in poll's median run, and in one run of epoll."""
+    """Return results in which other programs disturbed poll's median run and one run of epoll."""
     results = results_of(plain_runs(("poll", "epoll", "threading"), (100,)))
     shares = {"poll": (0.3, 0.05, 0.2), "epoll": (0.3, 0.05, 0.1), "threading": (0, 0, 0)}
     for run in results.runs:
@@ -85,7 +85,7 @@ def disturbed() -> Results:
 @pytest.mark.parametrize(
     ("quota", "slices"), [(0.0, ""), (0.2, ", so the server could not use up its CPU quota")]
 )
-def test_a_disturbed_machine_is_said(quota: float, slices: str) -> None:
+def test_a_disturbed_machine_is_reported(quota: float, slices: str) -> None:
     results = disturbed()
     for run in results.runs:
         run.conditions, run.bottleneck = run.conditions._replace(quota=quota), "none"
@@ -113,7 +113,7 @@ def test_other_programs_are_reported_only_if_they_disturbed(
         assert ("whether the machine was quiet" in text) == unknown
 
 
-def test_everything_to_repeat_it(pages: Callable[[str], Path]) -> None:
+def test_the_page_shows_how_to_repeat_the_sweep(pages: Callable[[str], Path]) -> None:
     text = pages("version1").read_text()
     assert "git checkout 0b0de33891494a5a45b50c49a9d82f0f89dff841" in text
     assert "scripts/setup.sh build bench\nmake all\n.venv/bin/zerohttpd sweep --serv" in text
@@ -158,7 +158,7 @@ def test_a_hostile_command_stays_on_its_line() -> None:
     ("subject", "level", "shown"), [("epoll", 20, True), ("iterative", 5000, False)]
 )
 def test_no_section_is_empty(subject: str, level: int, shown: bool) -> None:
-    """One level has no growth, and failed configurations have no figures."""
+    """The page leaves out empty sections: one level has no growth, failed runs have no figures."""
     study = Study(results_of(plain_runs([subject], [level])))
     text = render(study, catalogue(study))
     assert "<h3></h3>" not in text

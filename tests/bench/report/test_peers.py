@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Published and measured ratios: the calculation on known results, and the text of the page."""
+"""The report compares published with measured ratios, here of known results."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -53,7 +53,6 @@ def asked() -> PeerStudy:
 
 
 def run(subject: str, conditions: Conditions, cpu: float, rate: float, bound: bool = False) -> Run:
-    """Return a run with given figures."""
     return made_run(subject, cpu=cpu, rate=rate, bound=bound, under=conditions)
 
 
@@ -108,7 +107,8 @@ def by_name(table: peers.PeersTable) -> dict[str, PeerRow]:
 
 
 def test_ratios_then_and_now(tables: list[peers.PeersTable]) -> None:
-    """A lower bound has no ratio. epoll: a quarter when published, twice as much now."""
+    """The report shows no ratio for a lower bound. epoll served a quarter of nginx's rate when
+    published; now a core can serve twice as much with epoll."""
     rows = by_name(tables[0])
     assert tables[0].then_level == 500
     assert {
@@ -138,7 +138,7 @@ def test_ratios_then_and_now(tables: list[peers.PeersTable]) -> None:
         ([1.0], None, False),
     ],
 )
-def test_twice_as_much_or_half_is_elsewhere(
+def test_a_ratio_differs_if_it_is_half_or_double(
     then: list[float | None], now: float | None, differs: bool
 ) -> None:
     published = Published(system="old", subject="nginx", workload="moved", concurrency=1, at=1)
@@ -167,7 +167,7 @@ def test_a_table_names_its_server_and_is_printed_once() -> None:
     }
     (caddy,) = (row for row in tables[0].rows if row.subject == "caddy")
     assert (caddy.then[0][0].requests_per_second, caddy.then[0][1]) == (None, None), (
-        "it did not complete"
+        "the published run did not complete"
     )
 
 
@@ -179,7 +179,7 @@ def test_no_ratio_of_rates_where_the_reference_is_the_load_generators() -> None:
 
 
 def why_not(found: Results) -> list[dict[str, str]]:
-    """Return by table why each server has no figure."""
+    """Return for each table the reasons why servers have no figure."""
     return [
         {row.subject: row.why_not for row in table.rows}
         for table in peers.tables(Study(found), found.studies[0])
@@ -187,7 +187,7 @@ def why_not(found: Results) -> list[dict[str, str]]:
 
 
 def test_why_there_is_no_figure() -> None:
-    """A server that was not asked to keep connections does not say that it cannot."""
+    """The report says why a figure is missing: not measured, left out, connections not kept."""
     found, missing = results(), "not measured under this load"
     once, kept = why_not(found)
     assert once["threading"] == "connection reset by peer"
@@ -211,13 +211,11 @@ def test_another_reference_for_a_workload() -> None:
     assert [ratio for _, ratio in row.then] == [None], "nothing was published of poll"
 
 
-def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
-    """The ranking works for servers that do not all serve the same workloads.
-
-    Each is compared with nginx, which serves most, and without nginx with the middle. On average
-    poll costs 2 * 30/90 * 10/20 to the power of 1/3, 0.69 times as much as they; epoll the root of
-    10/20 * 8/8, 0.71; prethreading the root of 60/90 * 40/20, 1.15.
-    """
+def test_the_ranking_of_servers_with_different_workloads() -> None:
+    """The report ranks servers that serve different workloads. Each server is compared with nginx,
+    which serves most workloads, or with the median if nginx is missing. The geometric mean for poll
+    is (2 * 30/90 * 10/20)^(1/3) = 0.69, for epoll (10/20 * 8/8)^(1/2) = 0.71, and for prethreading
+    (60/90 * 40/20)^(1/2) = 1.15."""
     loads = {
         "moved": {"epoll": 10.0, "nginx": 20.0, "poll": 40.0},
         "small": {"epoll": 8.0, "nginx": 8.0},
@@ -253,16 +251,16 @@ def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
     ],
 )
 def test_the_leanest_in_a_sentence(costs: dict[str, float], words: str) -> None:
-    """Compared with epoll, which needs 10."""
+    """The report compares reference servers with epoll, which needs 10 µs."""
     runs = [made_run(name, cpu=cpu, under=MOVED) for name, cpu in (costs | {"epoll": 10.0}).items()]
     for one in runs[:-1]:
         one.kind = "reference"
     assert words in peers.standing([Point([one]) for one in runs])
-    assert peers.standing([Point([runs[-1]])]) == "", "nothing else is there"
+    assert peers.standing([Point([runs[-1]])]) == "", "epoll alone is not compared"
 
 
 def test_memory_of_connections() -> None:
-    """The memory of connections is shown for servers of the study only, the least first."""
+    """The report shows the memory of connections for the study's servers only, the least first."""
     found = results()
     parked = found.runs[-1]
     other = parked.model_copy(update={"subject": "poll"})
@@ -276,24 +274,23 @@ def test_memory_of_connections() -> None:
 
 
 def section_of(results: Results) -> str:
-    """Return the section about reference servers of the page."""
+    """Return the page's section about reference servers."""
     page = render(study := Study(results), catalogue(study))
     return page.partition('<section id="peers">')[2].partition("</section>")[0]
 
 
-def test_the_page_says_it() -> None:
-    """The page names the reference of each ratio and the year of the published one, and escapes
-    what a study says. Workloads with another reference are included."""
+def test_the_page_shows_the_study() -> None:
+    """The page names references and the source of published ratios, and escapes a study's texts."""
     found = results()
     found.studies[0].references, found.studies[0].machine = {"redirect": "poll"}, ""
     section = section_of(found)
     for words in (
         *("An old table", "all &lt;of&gt; it", "nothing &amp; all", "≥ 12,000"),
         *("caddy is left out: install caddy", "access_log off: it writes no log"),
-        *("ratios are to poll", "<i>Then</i>: a paper of 1999."),
+        *("ratios are relative to poll", "<i>Then</i>: a paper of 1999."),
     ):
         assert words in section
-    assert "ratios are to nginx" not in section
+    assert "ratios are relative to nginx" not in section
     assert "epoll 2 KB" in section.replace("\N{NO-BREAK SPACE}", " ")
     assert section_of(results_of([run("epoll", MOVED, 10.0, 12_000.0)])) == ""
 
@@ -304,7 +301,7 @@ def test_no_limit_is_reported_only_if_that_is_known() -> None:
     nginx.bottleneck, poll.bottleneck = None, "none"
     first, *_ = peers.tables(Study(found), found.studies[0])
     limits = {row.subject: limit_of(row) for row in first.rows}
-    assert limits["nginx"] == limits["threading"] == "–", "not known, and without a figure"
+    assert limits["nginx"] == limits["threading"] == "–", "no limit is known"
     assert (limits["epoll"], limits["poll"]) == ("load generator", "none")
 
 
@@ -326,8 +323,8 @@ def test_a_profile_of_a_study_is_drawn(how: Literal["perf", "pprof"], words: str
 
 
 def test_then_and_now_of_a_study_that_was_measured() -> None:
-    """The comparison of 2013, measured on two cores in 2026: rates per second and ratios then;
-    ratios of rates and of the capacity of a core now."""
+    """The report compares the rates and ratios published in 2013 with ratios of rates and of the
+    capacity of a core, measured on two cores in 2026."""
     found = recorded("study2013")
     one, every = peers.tables(Study(found), found.studies[0])
     assert [table.scenario.cores for table in (one, every)] == ["one", "all"]
@@ -338,7 +335,7 @@ def test_then_and_now_of_a_study_that_was_measured() -> None:
     now = rows["nginx-go-kept"]
     ((then, ratio),) = now.then
     figures = (then.requests_per_second, ratio, now.ratio, now.carries)
-    # 6 % less then, when nginx had cores of its own; half today, when both share one.
+    # With cores of its own in 2013, nginx made Go 6 % slower; on a shared core the rate is half.
     assert figures == (39991.57, *(pytest.approx(x, abs=0.001) for x in (0.936, 0.49, 0.48)))
     assert {row.subject for row in one.rows if not row.then} == {"epoll", "nginx-epoll", "nginx-go"}
     assert by_name(every)["go-hello"].then[0][0].requests_per_second == 128402.88

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Titles and reasons agree with the figures, and no sentence says more than they: lower bounds,
-untried levels, runs that overlap, unusual curves. An implausible server is never recommended."""
+"""The report's titles and reasons agree with the figures, even for lower bounds, untried levels,
+overlapping runs and unusual curves. The report never recommends an implausible server."""
 
 import re
 from collections.abc import Callable
@@ -98,7 +98,7 @@ SAY: dict[str, Callable[[Study, Conditions], str]] = {
     "recommended": lambda study, scenario: advice(study, scenario).answer,
     "because": lambda study, scenario: advice(study, scenario).because,
 }
-"""The sentences of a report, each by its function."""
+"""The functions that return the sentences of a report, by their names in titles.toml."""
 
 
 def value(word: str) -> str | float:
@@ -130,7 +130,7 @@ def test_a_title_says_what_was_measured(told: str, of: str, title: str) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_titles_of_a_page(source: str) -> None:
-    """recorded/titles.toml has the title of each chart as the page opens."""
+    """The page opens with the chart titles that recorded/titles.toml has."""
     assert catalogue(Study(SOURCES[source]())).titles() == OF_PAGES[source]
 
 
@@ -146,7 +146,7 @@ def test_where_and_why_a_server_stops() -> None:
     found = {h.subject: h.words for h in holdings(Study(recorded("version1_failed")), GUESTBOOK)}
     assert "not done after 2 s" in found["iterative"]
     assert "Failed at 20, the lowest level" in found["forking"]
-    assert "not tried" in found["epoll"], "it was the machine that could not"
+    assert "not tried" in found["epoll"], "the machine could not run this level"
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_bars_of_two_parts_end_at_the_median_of_the_whole() -> None:
 # ---- Recommendations, on recorded sweeps and on generated ones with a clear answer ----
 
 ORDERS = ("quota", "onecore", "redirect", "delay", "idle")
-"""With 0.2 of a core; all on one core; without Redis; with a slower one; with idle clients."""
+"""Sweeps with 0.2 of a core, on one core, without Redis, with a slow Redis, with idle clients."""
 SEVEN = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
 
 
@@ -223,8 +223,8 @@ def sweep(name: str) -> Study:
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_an_event_loop_is_recommended_of_the_seven(name: str) -> None:
-    """Of the seven servers an event loop is recommended, as textbooks say and the CPU times show.
-    The page and the terminal compare at the same level."""
+    """The report recommends an event loop of the seven servers, as textbooks do. The page and the
+    terminal compare servers at the same level."""
     study = sweep(name)
     for scenario in study.scenarios:
         assert set(advice(study, scenario).answer.split(" or ")) <= {"epoll", "poll"}
@@ -252,7 +252,7 @@ def test_with_a_slower_redis_waiting_counts_and_not_cpu() -> None:
     found = order.order(results, slow)
     assert found
     assert found.by == "rate"
-    assert found.ranked[-1].subject == "iterative", "it waits for one reply at a time"
+    assert found.ranked[-1].subject == "iterative", "iterative waits for one reply at a time"
     runs = plain_runs(("epoll", "poll"), (100,), redis_delay_ms=5.0)
     for run in runs:
         run.bottleneck = "load"
@@ -343,7 +343,7 @@ def test_the_guestbook_is_shown_first_and_the_open_loop_is_no_choice() -> None:
 
 
 def test_figures_under_a_quota_are_compared_too() -> None:
-    """The short ladder gives each server a quota."""
+    """The report compares figures under a CPU quota, which the short ladder gives each server."""
     sliced = [Conditions(name, quota=0.2) for name in ("redirect", "guestbook")]
     names = ("epoll", "baseline-epoll")
     study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))

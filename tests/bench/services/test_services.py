@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Services during a load: the slow Redis, the idle connections, nginx before servers. These start
-real processes."""
+"""Services during a load: a real slow Redis, idle connections, and nginx before servers."""
 
 import re
 import socket
@@ -76,7 +75,7 @@ def test_a_reply_comes_in_two_pieces(echo: int) -> None:
         for _ in range(20):
             client.sendall(b"12345")
             first = client.recv(10)
-            if first != b"12345":  # a paused machine may merge them
+            if first != b"12345":  # a paused machine may merge the pieces
                 break
         assert (first, client.recv(10)) == (b"1234", b"5")
 
@@ -89,7 +88,7 @@ def test_connections_are_delayed_side_by_side(echo: int) -> None:
             client.sendall(b"?")
         for client in clients:
             assert client.recv(1) == b"?"
-        assert time.monotonic() - begin < 25, "50 seconds of waiting are one"
+        assert time.monotonic() - begin < 25, "50 delays of 1 s overlap"
         for client in clients:
             client.close()
 
@@ -105,13 +104,13 @@ def test_an_end_is_passed_on(echo: int) -> None:
     ("mode", "count"),
     [
         ("good", 40),
-        ("drops", 150),  # each hundredth answer is a closed connection, which is opened again
+        ("drops", 150),  # each hundredth response is missing and its connection closed
     ],
 )
 def test_idle_connections_are_held_and_counted(mode: str, count: int) -> None:
     with broken_server(mode) as url, IdleConnections(f"{url}any", count, (), SignalWatch()) as idle:
         time.sleep(0.5)
-        wait_for(lambda: held_connections(urlsplit(url).port or 0) == count, "not all are open")
+        wait_for(lambda: held_connections(urlsplit(url).port or 0) == count, "some are missing")
         report = idle.report()
     assert (report.asked, report.held) == (count, count)
     if mode == "good":
@@ -119,7 +118,7 @@ def test_idle_connections_are_held_and_counted(mode: str, count: int) -> None:
     assert report.reopened + report.requests >= count
 
 
-def test_what_had_no_room_at_first_was_not_closed_by_the_server() -> None:
+def test_connections_that_had_to_wait_were_not_closed() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=2) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/any"
         with IdleConnections(url, 20, (), SignalWatch()) as idle:
@@ -146,7 +145,7 @@ def test_the_configuration() -> None:
         'proxy_set_header Connection "close";',
     ):
         assert part in text
-    assert set(re.findall(r"/[a-z/]+(?=/)", text)) == {"/folder"}, "it writes nowhere else"
+    assert set(re.findall(r"/[a-z/]+(?=/)", text)) == {"/folder"}, "nginx writes to no other folder"
     assert ("keepalive 100" in text, "keepalive 100;" in kept) == (False, True)
     assert 'proxy_set_header Connection "";' in kept
 
@@ -163,9 +162,8 @@ def test_workers(connections: int, cpus: int, descriptors: int, workers: int) ->
     assert ("reuseport" in text) == (workers > 1)
 
 
-def test_what_all_its_processes_used_meanwhile() -> None:
-    """The CPU time of all nginx processes is counted: half a second and one, a quarter and two. The
-    busiest needed two, as far as known."""
+def test_the_cpu_time_of_all_nginx_processes_is_counted() -> None:
+    """The CPU times of nginx processes are added up; the greatest known demand is kept."""
     before = {1: (CpuTime(10, 20), 1.0), 2: (CpuTime(30, 40), None), 3: (CpuTime(90, 90), 5.0)}
     after = {1: (CpuTime(15, 23), 3.0), 2: (CpuTime(40, 60), 8.0)}
     use = used_between(before, after)
@@ -173,7 +171,7 @@ def test_what_all_its_processes_used_meanwhile() -> None:
 
 
 @pytest.mark.skipif(find_program("nginx") is None, reason="nginx is not installed")
-def test_its_own_answers_are_counted() -> None:
+def test_error_responses_of_nginx_are_counted() -> None:
     with socket.socket() as held, SignalWatch() as watch:
         held.bind(("127.0.0.1", 0))  # no process listens at this address, and none can
         dead = f"127.0.0.1:{held.getsockname()[1]}"
@@ -186,7 +184,7 @@ def test_its_own_answers_are_counted() -> None:
         finally:
             end = found.stop()
     assert (end.errors, end.status) == (3, 0)
-    assert "connect() failed (111" in end.last_error  # ECONNREFUSED; not all print its text
+    assert "connect() failed (111" in end.last_error  # ECONNREFUSED; its text depends on the system
 
 
 @pytest.mark.parametrize(

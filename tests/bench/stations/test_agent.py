@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the agent on another host starts ends with it, however it ends. Hosts are this machine;
-agents, servers, Redis and nginx are real."""
+"""All processes that an agent starts end with the agent, even if it is killed. Each host is this
+machine; agents, servers, Redis and nginx are real."""
 
 import contextlib
 import os
@@ -46,7 +46,7 @@ needs_nginx = pytest.mark.skipif(find_program("nginx") is None, reason="nginx is
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the mark that all descendants of a test have."""
+    """Return the value of an environment variable that marks all descendants of a test."""
     found = uuid.uuid4().hex
     monkeypatch.setenv(MARK, found)
     monkeypatch.chdir(ROOT)
@@ -64,7 +64,7 @@ def host(agent: list[str], address: str = ELSEWHERE) -> AgentHost:
 
 
 def greeted(agent: list[str], address: str = ELSEWHERE) -> RemoteStation:
-    """Return a connection to an agent that has answered."""
+    """Return a connection to an agent after its first reply."""
     station = RemoteStation(host(agent, address), SignalWatch())
     try:
         station.greet()
@@ -75,7 +75,7 @@ def greeted(agent: list[str], address: str = ELSEWHERE) -> RemoteStation:
 
 
 def all_started(station: RemoteStation) -> list[str]:
-    """Start one of everything; return the URLs."""
+    """Start Redis, two servers and, if installed, nginx; return their URLs."""
     redis_url = station.start_redis()
     order = ServerOrder(subject="preforking", instances=2, redis_url=redis_url)
     urls = [*station.start_servers(order), redis_url]
@@ -99,7 +99,7 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     station.begin()
     for url in urls[:2]:
         assert probe(f"{url}guestbook", workload, 200).status == 200
-    time.sleep(0.3)  # it checks by itself meanwhile
+    time.sleep(0.3)  # the agent takes samples meanwhile
     report = station.end()
     assert report.servers.alive == [True, True]
     assert (report.servers.processes_peak or 0) > 2
@@ -111,20 +111,19 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     assert [end.statistics and end.statistics.requests for end in stopped.servers] == [1, 1]
     assert stopped.life.cpu.total > 0
     assert station.stop_run().servers == []
-    wait_for(lambda: not listens(urlsplit(urls[0]).port), "the server listens")
+    wait_for(lambda: not listens(urlsplit(urls[0]).port), "the server still listens")
     assert connect(urls[2]).get("visitor_count") == b"2", "Redis is kept for the next run"
     station.begin()
     assert station.end().servers is None, "a host without servers has nothing to observe"
     station.close()
-    wait_for(lambda: not listens(urlsplit(urls[2]).port), "Redis listens")
+    wait_for(lambda: not listens(urlsplit(urls[2]).port), "Redis still listens")
     assert strays(mark, os.getpid()) == []
 
 
 def test_its_programs_do_not_inherit_foreign_variables(
     mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its programs do not inherit foreign variables: the other host has an environment of its own.
-    Takes 1 s."""
+    """The programs of an agent do not inherit GIT_DIR from its environment. 1 s."""
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     with contextlib.closing(greeted(AGENT)) as station:
         all_started(station)
@@ -135,8 +134,8 @@ def test_its_programs_do_not_inherit_foreign_variables(
 
 
 def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:
-    """Redis has a password if other hosts could reach it, so at any address but 127.0.0.1. No
-    command line shows it, because every user may read them."""
+    """Redis has a password at any address except 127.0.0.1, because other hosts could reach Redis.
+    No command line shows the password, because every user may read command lines."""
     found = subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split()
     address = next((word for word in found if "." in word), None)
     if address is None:
@@ -156,7 +155,7 @@ def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:
 @needs_nginx
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, None])
 def test_nothing_is_left(mark: str, number: int | None) -> None:
-    """Nothing is left of an agent that is ended, killed, or left alone (None)."""
+    """No process is left of an agent that is ended, killed, or loses its connection (None)."""
     raise_descriptors()
     station = greeted(AGENT)
     urls = all_started(station)
@@ -166,7 +165,7 @@ def test_nothing_is_left(mark: str, number: int | None) -> None:
         station._child.send(number)
     station._child.wait(30)
     assert strays(mark, os.getpid()) == []
-    wait_for(lambda: not any(listens(urlsplit(url).port) for url in urls), "something listens")
+    wait_for(lambda: not any(listens(urlsplit(url).port) for url in urls), "a service listens")
     with pytest.raises(HostLost, match="far"):
         station.begin()
     assert station.stop_run().servers == []
@@ -179,7 +178,7 @@ def test_errors_of_the_host_are_reported(station: RemoteStation) -> None:
         station.survey(["nobody"])
     with pytest.raises(StartError, match=r"far: preforking did not start: .*--redis"):
         station.start_servers(ServerOrder(subject="preforking", redis_url="nonsense://x"))
-    assert not station.lost, "it answers again"
+    assert not station.lost, "the agent still answers"
     station.stop_run()
 
 
@@ -193,12 +192,12 @@ def test_errors_of_the_host_are_reported(station: RemoteStation) -> None:
         (["sh", "-c", "head -c 5000000 /dev/zero; sleep 60"], "sent a line that is not a reply"),
     ],
 )
-def test_an_agent_that_is_none(agent: list[str], words: str) -> None:
+def test_a_program_that_is_no_agent(agent: list[str], words: str) -> None:
     with pytest.raises(HostLost, match=words):
         greeted(agent)
 
 
-def test_an_agent_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(agent.TIMEOUTS, "hello", 0.2)
     with pytest.raises(HostLost, match=r"far sent no reply to hello in 0\.2 s"):
         greeted(["sleep", "60"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Figures read from the kernel, and the calculation with them; the CPUs on which servers run.
-Stacks in the output of perf, of pprof and of callgrind; the tree; sampled and traced processes."""
+"""The agent reads the figures of servers from the kernel, and sets the CPUs of servers. It reads
+stacks from the output of perf, pprof and callgrind, and samples and traces processes."""
 
 import mmap
 import os
@@ -58,7 +58,7 @@ RECORDED = Path(__file__).parents[1] / "recorded"
 NOWHERE = Placement(server=[], load=[], note="")
 
 
-def test_a_process_with_children_is_looked_at() -> None:
+def test_a_process_with_children_is_sampled() -> None:
     program = "import os,time\nfor _ in range(3):\n    if os.fork() == 0: break\n"
     child = subprocess.Popen(
         [sys.executable, "-c", program + "print(flush=True)\ntime.sleep(30)"],
@@ -87,7 +87,7 @@ def test_a_process_with_children_is_looked_at() -> None:
 
 
 class Counted:
-    """Replaces a server; its counts before and after the load are known."""
+    """A mock server with known counts before and after the load."""
 
     url = "http://127.0.0.1:1/"
     place = Place("redis://127.0.0.1:1/0", Path())
@@ -123,7 +123,7 @@ def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatc
     assert [used.cpu.total for used in found.used] == [7e5, 1e5]
     assert [used.wanted_us for used in found.used] == [7.2e5, None]
     assert [used.throttled for used in found.used] == [0.75, None]
-    assert found.switches is None, "our own tasks did not do that work"
+    assert found.switches is None, "this process did not do the work"
     assert (found.samples, found.processes_peak, found.threads_peak) == (2, 4, 5)
     assert (found.descriptors_peak, found.pss_peak_mb, found.pss_mean_mb) == (9, 2.5, 1.75)
     unknown = Counted(None, None)
@@ -193,8 +193,8 @@ CPUS = sorted(os.sched_getaffinity(0))[:2]
 @pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 @pytest.mark.parametrize(("cores", "bound", "spread"), [("one", 1, 0), ("all", 2, 2)])
 def test_one_core_or_all(cores: str, bound: int, spread: int) -> None:
-    """A server has one core or all, also those of the load. With all, no CPU share of others is
-    reported."""
+    """A server runs on one core or on all cores, including the load generator's. With all cores,
+    the agent reports no CPU share of other programs."""
     conditions = Conditions("redirect", cores="all" if cores == "all" else "one")
     with SignalWatch() as watch:
         order = ServerOrder(subject="epoll", redis_url="redis://127.0.0.1:1", conditions=conditions)
@@ -249,7 +249,7 @@ def test_own_instructions_of_each_stack_and_none_twice(tmp_path: Path) -> None:
     assert (stacks["(below main) main work"], stacks["(below main) main work send"]) == (12, 100)
     found = what_was_counted(tmp_path)
     assert (found.how, found.kernel, found.frames[0].own) == ("callgrind", False, 0)
-    assert found.count == 112, "neither the start of the server nor the loader"
+    assert found.count == 112, "the start of the server and the loader do not count"
     assert [frame.name for frame in found.frames[0].below] == ["work"]
     assert what_was_counted(tmp_path / "none") is None
     for last in (4, -1):
@@ -270,7 +270,7 @@ def stack(words: str) -> Stack:
     return tuple(map(Function, words.split()))
 
 
-def test_what_is_too_small_counts_with_its_caller() -> None:
+def test_small_frames_count_with_their_caller() -> None:
     found = tree([(stack("start main big"), 996), (stack("main small"), 3), (stack("main x"), 4)])
     assert found == [Frame(name="main", count=1003, below=[Frame(name="big", count=996)])]
     (main,) = tree([(stack("main big"), 90), (stack("main small"), 10)])
@@ -293,7 +293,7 @@ def test_a_process_and_its_children_are_sampled() -> None:
             return times.user + times.children_user + times.children_system
 
         before = used()
-        while used() < before + 0.5:  # of CPU time, however busy the machine is
+        while used() < before + 0.5:  # seconds of CPU time, even on a busy machine
             watch.sleep(0.1)
         found = sampler.stop()
         assert (child.running(), found.how, found.kernel) == (True, "perf", True)
@@ -344,8 +344,8 @@ def no_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_perf")
-def test_why_perf_may_not_is_said_in_its_words() -> None:
-    """The reason that perf gives is shown; it follows a line that only says "Error"."""
+def test_the_reason_of_perf_is_shown() -> None:
+    """The message contains perf's own reason, which follows a line that only says "Error"."""
     assert why_no_perf() == "perf is not allowed here: No permission."
 
 
@@ -354,7 +354,7 @@ def test_why_perf_may_not_is_said_in_its_words() -> None:
 @pytest.mark.skipif(find_program("go") is None, reason="needs go")
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk")
 @pytest.mark.parametrize("name", ["go", "fasthttp"])
-def test_without_perf_a_peer_of_go_looks_at_itself(name: str) -> None:
+def test_without_perf_a_server_in_go_samples_itself(name: str) -> None:
     conditions = Conditions("hello", keep_alive=True, mode="sampled", generator="wrk")
     run = measured_of(reference_subject(name), conditions, requests=60_000)
     assert run.reason is None
@@ -377,7 +377,7 @@ def test_without_perf_a_peer_of_go_looks_at_itself(name: str) -> None:
     ],
 )
 def test_the_origin_of_a_function(place: str, owner: Owner) -> None:
-    """A function of a kernel module does not count as user space."""
+    """The sampler counts functions of kernel modules as kernel, not as user space."""
     assert owner_of(place) == owner
 
 
@@ -388,7 +388,7 @@ def test_system_calls_are_counted_once_each() -> None:
     counted = sampling.count(TRACE)
     once = dict.fromkeys(("accept4", "sendto", "sendmsg", "close"), 1)
     assert counted == {"recvfrom": 3, **once}, (
-        "an interrupted one has two lines; signals and ends are no calls"
+        "an interrupted call has two lines; signals and exits are no calls"
     )
     assert sum(counted[name] for name in sampling.WRITES) == 2
     assert sampling.writes_to_redis(TRACE) == 1, "writes to Redis are no writes to clients"
@@ -401,7 +401,7 @@ def test_a_process_is_watched_and_then_released() -> None:
     watch = SignalWatch()
     try:
         tracer, before = sampling.Tracer([child.pid], watch), child.stdout
-        assert watch.until(lambda: child.stdout != before, SECONDS), "it writes nothing"
+        assert watch.until(lambda: child.stdout != before, SECONDS), "the process wrote nothing"
         calls = tracer.stop()
         assert child.running()
         assert calls.by_name["write"] > 0
@@ -421,8 +421,7 @@ exit 1
 def test_a_refused_user_gets_the_fix(
     scope: str, is_cured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user who may not trace gets the fix, as on Ubuntu without root. With 3 the kernel accepts
-    no other number."""
+    """The error of a refused strace contains the fix. With 3 the kernel accepts no other value."""
     strace = tmp_path / "strace"
     strace.write_text(REFUSED)
     strace.chmod(0o755)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is downloaded for reference servers, and the question before it. Nothing is installed
-here."""
+"""`zerohttpd peers` asks before large downloads. The tests install nothing."""
 
 import re
 from datetime import datetime
@@ -29,7 +28,7 @@ def test_bytes_of_packages() -> None:
 
 
 class Machine:
-    """A machine without reference servers: their sizes, and what was done."""
+    """A mock machine without reference servers; it records messages and installations."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int | None]) -> None:
         self.said: list[str] = []
@@ -53,7 +52,7 @@ class Machine:
         return True
 
     def install(self, answer: str | None, agreed: bool = False) -> dict[str, str]:
-        """Install; `answer` is the user's, None if there is no terminal."""
+        """Return the servers left out. `answer`: the user's; None without a terminal."""
 
         def ask(question: str) -> str:
             self.asked.append(question)
@@ -74,7 +73,7 @@ def test_a_tool_is_installed_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -
     assert machine.installed == ["package:profiler-package"]
 
 
-def test_of_several_packages_the_one_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_available_alternative_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, {"tool": 5})
     monkeypatch.setattr(installing, "missing", lambda _: {"tool": ("ours | theirs",)})
     monkeypatch.setattr(
@@ -96,7 +95,7 @@ def test_little_is_fetched_without_a_question(monkeypatch: pytest.MonkeyPatch) -
     [("y", False, True), ("yes", False, True), ("", False, False), ("n", False, False),
      (None, False, False), (None, True, True)],
 )  # fmt: skip
-def test_much_is_asked_for(
+def test_large_downloads_need_permission(
     monkeypatch: pytest.MonkeyPatch, answer: str | None, agreed: bool, fetched: bool
 ) -> None:
     machine = Machine(monkeypatch, {"java": 180_000_000, "ruby": 9_000_000})
@@ -111,10 +110,9 @@ def test_much_is_asked_for(
 
 
 def test_only_install_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who wants it installs and measures nothing: .ci/run does this, to test most reference
-    servers."""
+    """`peers --only-install` installs without measuring; .ci/run needs it to test servers."""
     machine = Machine(monkeypatch, {"ruby": 180_000_000})
-    monkeypatch.setattr(sweep, "sweep", lambda _: pytest.fail("it measures"))
+    monkeypatch.setattr(sweep, "sweep", lambda _: pytest.fail("the sweep began"))
     assert peers(["--yes", "--only-install"]) == 0
     assert machine.installed == ["package:ruby-package"]
     assert 'peers ARGS="--yes --only-install"' in (ROOT / ".ci" / "run").read_text()
@@ -132,7 +130,7 @@ def test_what_no_archive_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
 BUILDS = {"go": {"Go": 72.0, "modules": 4.0}, "fast": {"Go": 72.0, "modules": 4.0, "more": 41.0}}
 
 
-def test_what_builds_fetch_is_said_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_of_builds_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, {})
     machine.builds = {"go": BUILDS["go"], "run": BUILDS["go"]}
     assert machine.install(None) == {}
@@ -143,17 +141,17 @@ def test_what_builds_fetch_is_said_and_shared(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("answer", "fetched"), [("y", True), ("n", False), (None, False)])
-def test_what_builds_fetch_is_asked_for(
+def test_large_downloads_of_builds_need_permission(
     monkeypatch: pytest.MonkeyPatch, answer: str | None, fetched: bool
 ) -> None:
-    """A large download of a build is asked for; neither of the two alone is too large."""
+    """`zerohttpd peers` asks before a large download of builds, even if no single part is large."""
     machine = Machine(monkeypatch, {"ruby": 9_000_000, "fast": 1_000_000})
     machine.builds = BUILDS
     left_out = machine.install(answer)
     assert bool(machine.asked) == (answer is not None)
     assert "about 127.0 MB (ruby 9.0 MB, fast 118.0 MB, go 76.0 MB;" in machine.said[0]
     assert bool(machine.installed) == fetched
-    # A program that is missing for the build is the reason to leave it out.
+    # fast is left out for another reason: a program that its build needs is missing.
     reason = "go is left out: its build would fetch Go, modules; give --yes to allow it"
     assert left_out == ({} if fetched else {"go": reason})
     assert (reason in machine.said) != fetched
@@ -179,8 +177,7 @@ def test_a_server_that_cannot_be_built_downloads_nothing(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", declared.names())
 def test_a_build_with_a_list_of_downloads_shows_their_size(name: str) -> None:
-    """A build with a list of downloads states their size; Traefik, without one, is built only on
-    request."""
+    """A declaration states the size of the downloads if the build has a list of downloads."""
     said = declared.reference(name)
     words = " ".join(said.build)
     where = re.search(r"\.\./([\w-]+)", words)
@@ -192,7 +189,7 @@ def test_a_build_with_a_list_of_downloads_shows_their_size(name: str) -> None:
 
 
 class Asked(Exception):
-    """Records which servers under test a sweep would look for, and build."""
+    """Raised with the names of the servers that a sweep would look for and build."""
 
 
 def test_a_server_that_is_not_requested_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,4 +212,4 @@ def test_a_server_that_is_not_requested_is_not_built(monkeypatch: pytest.MonkeyP
     before = Results(started=datetime.now().astimezone(), left_out={"fasthttp": "too much"})
     with pytest.raises(Asked) as asked:
         sweep._sweeper(found[0], before, None, Here(), None)  # type: ignore[arg-type]
-    assert "fasthttp" not in asked.value.args, "nor when it is resumed"
+    assert "fasthttp" not in asked.value.args, "a resumed sweep builds fasthttp"

@@ -2,7 +2,7 @@
 """Studies are declared completely, and become parts of a sweep.
 
 The chapter about reference servers agrees with their files; tests/bench/subjects/test_references.py
-checks what is visible while they serve.
+checks the running servers.
 """
 
 import csv
@@ -45,8 +45,8 @@ def test_the_studies_there_are() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_each_is_declared_completely(name: str) -> None:
-    """Each study measures only what can be measured. Each server under test supports the
-    workloads of its rows, and each published figure is compared with a measured one."""
+    """Each server of a study supports the workloads of the study, and each published figure is
+    compared with a measured figure."""
     found = study(name)
     for measure in found.measure:
         for subject in set(measure.servers) & set(declared.names()):
@@ -80,8 +80,8 @@ def test_a_study_is_parts_of_a_sweep(file: Path) -> None:
 
 
 def test_the_numbers_of_the_command_line(file: Path) -> None:
-    """The numbers of the command line replace those of the study. An entry with numbers of its own
-    keeps them, but has no more runs than the command line allows."""
+    """The numbers of the command line replace those of the study. An entry with its own number of
+    runs has no more runs than the command line allows."""
     more = TOML.replace("levels", "runs = 2\nlevels") + TOML[TOML.index("[[measure]]") :]
     file.write_text(
         more.replace("levels = [10, 20]\nkeep_alive = [false, true]\n\n[[expect", "[[expect", 2)
@@ -107,8 +107,8 @@ def test_each_optimisation_is_disabled_alone_where_it_has_an_effect() -> None:
 
 
 def test_without_perf_the_instructions_of_the_seven_are_counted() -> None:
-    """Without perf, the instructions of the seven servers are counted, and the others are sampled.
-    The report shows both."""
+    """Without perf, a study counts the instructions of the seven servers and samples the other
+    servers. The report shows both."""
     usual = study("fasthttp")
     other = usual.model_copy(update={"stacks": "counted"})
     assert usual.parts(False)[-1].subjects == ("go", "fasthttp", "epoll")
@@ -119,7 +119,7 @@ def test_without_perf_the_instructions_of_the_seven_are_counted() -> None:
     assert "counted" in {c.mode for m in other.record().measured for c in m.conditions}
 
 
-def test_what_was_published(file: Path) -> None:
+def test_published_figures_are_read(file: Path) -> None:
     then = study(str(file)).published
     assert [(row.system, row.requests_per_second) for row in then] == [
         ("nginx 0.1", 1000.0),

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""baselines/without.c switches off one optimisation and nothing else. The system calls of a request
-with and without it show that."""
+"""baselines/without.c changes only the system calls of the optimisation that it switches off."""
 
 import itertools
 import subprocess
@@ -35,10 +34,9 @@ MORE_CALLS = [
     ("cache", KEPT, {"openat2": 1, "read": 1, "close": 1}),
     ("control", LARGE, {}),
 ]
-"""For each optimisation, the calls that a request has more or fewer of without it; all others are
-equal."""
+"""For each optimisation, the change in the system calls of a request without it."""
 UNRELATED = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
-"""One of these calls serves several requests, however many; and fstat() has two names."""
+"""Calls of which one may serve several requests, and the two names of fstat()."""
 
 
 def calls_of(conditions: Conditions) -> CallFigures:
@@ -70,8 +68,8 @@ def seconds_seen(optimisation: str) -> list[int]:
 
 
 def test_without_a_lasting_second_no_two_looks_find_the_same() -> None:
-    """Without the cached second each look at the clock is new, so the field Date is made each
-    time."""
+    """Without the optimisation `date`, each call of time() returns a new second, so the server
+    formats the field Date for each response."""
     usual, other = seconds_seen("control"), seconds_seen("date")
     assert usual == sorted(usual)
     changes = [b - a for a, b in itertools.pairwise(other)]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each installed reference server, really started, answers like the seven servers, and its
-declaration is true."""
+"""Each installed reference server answers like the seven servers, and runs as declared."""
 
 import contextlib
 import http.client
@@ -52,9 +51,9 @@ VERSIONS = (10, 11)
 EQUAL_HEAD = 235
 """Bytes of a head in the comparison of Go and nginx, without the digits of an inode's number."""
 USUAL_INODE = 6
-"""The number of digits to which heads without one are padded."""
+"""The number of digits for which heads without an inode's number are padded."""
 SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
-"""Other encodings of the same character, as html/template of Go has."""
+"""Other encodings of the same characters, which html/template of Go uses."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def redis_url() -> Iterator[str]:
 
 @contextlib.contextmanager
 def found(name: str, redis_url: str) -> Iterator[RunningServer]:
-    """Start it on one core, as in measurements, or skip the test if something is missing."""
+    """Yield a server that runs on one core, or skip the test if a part is missing."""
     try:
         subject = server_subject(name, ROOT / name) if name == "epoll" else reference_subject(name)
     except LeftOut as reason:
@@ -127,11 +126,10 @@ def test_it_answers_as_the_seven_do(peer: Peer) -> None:
 
 
 def test_heads_are_equally_long_where_a_comparison_wants_that(peer: Peer) -> None:
-    """Heads have equal lengths if a comparison needs that. Go alone and behind nginx has the length
-    of epoll over HTTP/1.1, which wrk uses. (Its ETag has a file's inode number, whose length
-    differs between machines.)"""
+    """In the comparison of Go and nginx, heads over HTTP/1.1, which wrk uses, are as long as those
+    of epoll. The ETag of epoll has a file's inode number, whose length differs between machines."""
     if peer.said.workloads != ("hello",):
-        pytest.skip("of another comparison")
+        pytest.skip("this server belongs to another comparison")
     its, ours = (head_of_hello(server) for server in (peer.server, peer.epoll))
     inode = f"{(ROOT / 'public' / 'files' / 'hello.txt').stat().st_ino:x}"
     assert len(ours) == EQUAL_HEAD + len(inode)
@@ -147,7 +145,7 @@ def head_of_hello(server: RunningServer) -> bytes:
 
 
 class Client:
-    """Requests the redirect, or another page, over a connection that it wants to keep."""
+    """A client that requests a page over a connection that it asks the server to keep."""
 
     def __init__(self, peer: Peer, version: int = 11) -> None:
         parts = urlsplit(peer.server.url)
@@ -158,7 +156,7 @@ class Client:
         self._headers = {"Connection": "keep-alive"} if version == 10 else {}
 
     def ask(self) -> bool:
-        """Send one request, over a new connection if needed; return whether the server keeps it."""
+        """Send one request, and return whether the server keeps the connection."""
         self._connection.request("GET", self._path, headers=self._headers)
         response = self._connection.getresponse()
         assert 200 <= response.status < 400
@@ -174,7 +172,7 @@ class Client:
 
 
 def serve(peer: Peer) -> list[Weight]:
-    """Serve several clients; return the reference server's processes after each round."""
+    """Send requests of several clients, and return the server's processes after each round."""
     clients = [Client(peer) for _ in range(CLIENTS)]
     seen = []
     try:
@@ -193,7 +191,7 @@ def test_it_keeps_connections_as_it_says(peer: Peer) -> None:
     for version in VERSIONS:
         client = Client(peer, version)
         try:
-            # The second is sent over the same connection, if it is kept.
+            # The second request uses the same connection, if the server keeps it.
             kept.append(client.ask() and client.ask())
         finally:
             client.close()
@@ -204,13 +202,13 @@ def test_it_keeps_connections_as_it_says(peer: Peer) -> None:
 
 
 def await_pool(peer: Peer, processes: int) -> None:
-    """Wait until a pool is complete, because it listens earlier."""
+    """Wait until a pool of processes is complete; the server listens earlier."""
     wait_for(lambda: len(peer.server.pids()) >= processes, "the pool is not complete")
 
 
 def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
     if peer.said.serving is None:
-        pytest.skip("it says nothing of them")
+        pytest.skip("the declaration says nothing about them")
     (few, many), (least, most) = peer.said.serving.processes, peer.said.serving.threads
     await_pool(peer, few)
     seen = serve(peer)
@@ -221,7 +219,7 @@ def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
 def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
     skip_unless_traceable()
     if peer.said.serving is None:
-        pytest.skip("it says nothing of them")
+        pytest.skip("the declaration says nothing about them")
     await_pool(peer, peer.said.serving.processes[0])
     tracer = Tracer(peer.server.pids(), SignalWatch())
     try:
@@ -233,11 +231,11 @@ def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
 
 
 def test_it_ends_with_all_that_it_started(peer: Peer) -> None:
-    """It ends with all that it started. This test is the last one of the server."""
+    """A reference server ends with all its processes. This test is the last test of each server."""
     session = peer.server.pid
     assert living(session)
     peer.server.ask_to_stop()
-    wait_for(lambda: not living(session), "something of it is left")
+    wait_for(lambda: not living(session), "processes of the server are left")
     ended = peer.server.stop()
     assert ended is not None
     assert ended.obeyed
@@ -254,7 +252,7 @@ from bench.subjects.subject import Place, reference_subject
 place = Place("redis://127.0.0.1:1", Path(sys.argv[2]))
 server = RunningServer(reference_subject(sys.argv[1]), place, (), SignalWatch())
 before, now = [], server.pids()
-while now != before or len(now) < int(sys.argv[3]):  # else a new process would be left
+while now != before or len(now) < int(sys.argv[3]):  # a later process would be left
     time.sleep(0.5)
     before, now = now, server.pids()
 print(server.pid, flush=True)
@@ -280,7 +278,7 @@ def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes:
         assert died.returncode == -signal.SIGKILL, died.stderr
         session = int(died.stdout)
         try:
-            wait_until(lambda: not living(session), "something of it is left")
+            wait_until(lambda: not living(session), "processes of the server are left")
         finally:
             kill_session(session)
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which servers can be measured, how they get their options, and what they print about
-themselves. No process is started."""
+"""The benchmark finds servers, makes their command lines, and reads their output."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -54,13 +53,13 @@ def test_a_baseline_asks_redis_what_the_workload_wants(baseline: Subject) -> Non
         assert sum(ask.startswith("RPUSH ") for ask in asks) == WORKLOADS[name].remarks
 
 
-def test_what_a_baseline_can(baseline: Subject) -> None:
+def test_conditions_that_a_baseline_supports(baseline: Subject) -> None:
     assert baseline.can(Conditions("guestbook", keep_alive=True))
     assert not baseline.can(Conditions("sorted")), "pure CPU has no baseline"
     assert not baseline.can(Conditions("/any"))
     assert not baseline.can(Conditions("redirect", keep_alive=True, idle=10))
-    assert not baseline.can(Conditions("redirect", mode="counted")), "it takes no --no-confinement"
-    assert not baseline.can(Conditions("redirect", change="lock")), "its source is not changed"
+    assert not baseline.can(Conditions("redirect", mode="counted")), "a baseline lacks the option"
+    assert not baseline.can(Conditions("redirect", change="lock")), "baselines are not changed"
 
 
 def test_a_server_that_always_closes_has_no_idle_connections() -> None:
@@ -113,7 +112,7 @@ def test_names() -> None:
     assert {"nginx", "go"} <= set(names)
 
 
-def test_an_eighth_is_found_by_itself(tmp_path: Path) -> None:
+def test_an_eighth_server_is_found(tmp_path: Path) -> None:
     for name in ("07_epoll", "01_iterative", "08_my-own", "lib", "09_empty", "docs_1"):
         (tmp_path / name).mkdir()
         if name != "09_empty":
@@ -123,7 +122,7 @@ def test_an_eighth_is_found_by_itself(tmp_path: Path) -> None:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """Return a folder in which all servers are built but one."""
+    """Return a folder in which all servers except forking are built."""
     for name in discover():
         if name != "forking":
             (tmp_path / name).touch(mode=0o755)
@@ -138,7 +137,7 @@ def test_names_choose_and_order(programs: Path) -> None:
     ]
 
 
-def test_what_is_not_built(programs: Path) -> None:
+def test_a_server_that_is_not_built_is_reported(programs: Path) -> None:
     with pytest.raises(UserError, match=r"not built yet: forking\. Run: make all"):
         select(None, programs=programs)
 
@@ -183,12 +182,10 @@ def test_a_reference_is_declared_in_a_file(parent: Path, tmp_path: Path) -> None
 
 def test_a_reference_server_that_is_not_available(parent: Path) -> None:
     file = parent / "my-own" / "reference.toml"
-    file.write_text(TOML.replace('["sh"]', '["no-such-program"]'))
-    with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
-        declared.reference("my-own", parent).prepare()
-    file.write_text(TOML.replace('["sh"]', f'["sh", "{file.parent}/no-such-*.so"]'))
-    with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
-        declared.reference("my-own", parent).prepare()
+    for programs in ('["no-such-program"]', f'["sh", "{file.parent}/no-such-*.so"]'):
+        file.write_text(TOML.replace('["sh"]', programs))
+        with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
+            declared.reference("my-own", parent).prepare()
     (file.parent / "no-such-module.so").touch()
     declared.reference("my-own", parent).prepare()
     file.write_text(TOML + 'build = ["sh", "-c", "echo no luck >&2; exit 3"]\n')
@@ -221,8 +218,8 @@ def test_each_reference_server_is_declared_completely(name: str) -> None:
     assert set(said.workloads) <= set(WORKLOADS)
     assert set(said.resembles) <= set(discover())
     assert said.architecture is None or said.architecture in discover()
-    assert said.settings, "a line on each setting that was changed, or that none was"
-    assert said.serving, "what the kernel shows of it"
+    assert said.settings, "each changed setting has a line; without changes, a line says so"
+    assert said.serving, "processes, threads and calls"
     for file in said.files:
         assert (said.folder / file).is_file()
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Baselines and reference servers, built and started: their responses, and their commands to
-Redis."""
+"""Baselines, built and started, send the right responses and the right commands to Redis."""
 
 import contextlib
 import shutil
@@ -55,7 +54,7 @@ def ours(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[tuple[redis.Redis, str]]:
-    """Yield a Redis with a password: a client, and its URL."""
+    """Yield a client and the URL of a Redis with a password."""
     server = PrivateRedis((), SignalWatch())
     try:
         parts = urlsplit(server.url)
@@ -71,7 +70,6 @@ def store() -> Iterator[tuple[redis.Redis, str]]:
 
 
 def baseline(architecture: str, **place: object) -> AbstractContextManager[RunningServer]:
-    """Start a baseline."""
     return started(baseline_subject(architecture), **place)
 
 
@@ -119,7 +117,7 @@ def test_it_asks_redis_for_each_request_over_few_connections(
         assert all(len(ask(server)) == 3000 for _ in range(requests))
         assert visitors(client) - before == requests
         opened = client.info("stats")["total_connections_received"] - opened
-        assert opened <= 110, "a hundred workers have one each; otherwise a few are enough"
+        assert opened <= 110, "at most one for each of a hundred workers"
 
 
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a != "iterative"])
@@ -140,7 +138,7 @@ def test_it_keeps_connections_and_confuses_no_clients(architecture: str, store: 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_long_answer_arrives_at_a_slow_client(architecture: str) -> None:
-    size = 6_000_000  # more than the kernel takes at once
+    size = 6_000_000  # more than socket buffers hold
     with (
         baseline(architecture, answer_bytes=size) as server,
         client_of(server, receive=65536) as client,
@@ -176,8 +174,7 @@ def test_a_baseline_leaves_the_same_in_redis_as_the_server(store: Store) -> None
 
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
 def test_the_commands_are_those_of_the_server(store: Store) -> None:
-    """Its commands are those of the server, as Redis sees them; the first request, with the login,
-    is ignored."""
+    """A baseline sends Redis the same commands as its server, apart from the login."""
     _, url = store
     for one in (baseline_subject("epoll"), server_subject("epoll", ROOT / "epoll")):
         for name in ("guestbook", "link"):
@@ -191,7 +188,7 @@ def test_the_commands_are_those_of_the_server(store: Store) -> None:
 
 
 def test_a_baseline_reports_that_redis_refuses_it(store: Store) -> None:
-    """It prints its address before it connects, so it may end a moment later."""
+    """A baseline reports that Redis refuses the password, before or after it prints its address."""
     wrong = store[1].replace("se%3Acret", "wrong")
     try:
         with baseline("epoll", redis_url=wrong, conditions=Conditions("link")) as server:

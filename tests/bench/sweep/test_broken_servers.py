@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Servers with wrong answers are detected in every mode of measuring, with real servers and real
-ab.
-
-The good server is the control: its run must be valid, or the others prove nothing.
-"""
+"""The sweep detects servers with wrong answers in every mode, with real load generators. The good
+server is the control: its run must be valid, otherwise the other runs prove nothing."""
 
 import shutil
 
@@ -28,13 +25,13 @@ MODES = {
 }
 
 ONE_EACH = ("closed", "by wrk, kept", "open", "two behind nginx")
-"""A mode of each load generator, and of nginx: these are tested at each commit."""
+"""A mode of each load generator and a mode with nginx, which are tested at each commit."""
 pytestmark = pytest.mark.skipif(shutil.which("ab") is None, reason="ab is not installed")
 
 
 @pytest.mark.parametrize(("server", "mode"), [*(("good", m) for m in MODES), ("grows", "closed")])
 def test_the_run_of_a_good_server_is_valid(server: str, mode: str) -> None:
-    """A page that grows is valid, too: a counter on it gains a digit during the run."""
+    """The run of a good server is valid, even if a counter on its page gains a digit."""
     run = measured(server, MODES[mode])
     assert (run.reason, run.state) == (None, "held")
     assert run.requests_per_second is not None
@@ -55,7 +52,7 @@ FAULTS = {
     "cheats": ("bytes were received", f"do not have the {len(PAGE)} bytes"),
     "silent": ("not done after", "expired", "warm-up", "timeout"),
 }
-"""Parts of the reason, of which one is given in each mode."""
+"""Parts of the reason; each mode gives one part."""
 
 
 @pytest.mark.parametrize(
@@ -73,9 +70,8 @@ def test_a_broken_server_is_detected(fault: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["closed", "kept", "by wrk", "by wrk, kept"])
 def test_a_server_that_sometimes_answers_twice_is_detected(mode: str) -> None:
-    """A server that sometimes answers twice is detected, with a page of known length. No other
-    length is accepted. (Over a kept connection the second answer may be read as the next one, all
-    the time: see TWICE.)"""
+    """The sweep detects a server that sometimes answers twice, because the page has a known length.
+    Over a kept connection the second answer may be read as the next answer (see TWICE)."""
     conditions = MODES[mode]._replace(workload="hello")
     assert measured("good", conditions).reason is None
     run = measured("twice", conditions)
@@ -96,7 +92,6 @@ def test_a_server_that_closes_is_detected_also_while_it_is_sampled() -> None:
 
 
 def test_uncounted_visitors_are_missed() -> None:
-    """Visits that were not counted are detected: a server that answers from its own cache looks
-    fast."""
+    """The sweep detects uncounted visits: a server that answers from its own cache looks fast."""
     run = measured("good", Conditions("guestbook"))
     assert run.reason.text == f"{REQUESTS} visitors expected, 0 counted"

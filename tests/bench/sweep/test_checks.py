@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Whether a load is valid, from the recorded output of ab and oha and invented figures of wrk; and
-whether a run is valid, from invented counts."""
+"""The sweep decides whether a load is valid, here with recorded output of ab and oha and invented
+figures of wrk. It decides whether a run is valid, here with invented counts."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -43,15 +43,13 @@ Made = tuple[Asked, Outcome]
 def recorded(
     name: str, status: int = 0, requests: int = 2000, first: int = 200, **asked: Any
 ) -> Made:
-    """Return a load whose output of ab was recorded; `status`: ab's own, `first`: that of the first
-    response."""
+    """Return a load with recorded output of ab, its exit status, and the first HTTP status."""
     report, errors = ((RECORDED / f"{name}.{kind}").read_text() for kind in ("txt", "err"))
     ran = Outcome(tool="ab", command=["ab"], status=status, message=errors, report=report)
     return Asked(requests, 20, first, **({"body_bytes": 1500} | asked)), ab.read(ran, LOAD, NOWHERE)
 
 
 def by_ab(made: Made, **figures: Any) -> Made:
-    """Return the load with other figures of ab."""
     asked, ran = made
     return asked, replace(ran, figures=ran.figures.model_copy(update=figures))
 
@@ -61,7 +59,7 @@ def good(**asked: Any) -> Made:
 
 
 def redirected(first: int = 302, **asked: Any) -> Made:
-    """Return a load of 500 redirects. ab calls them and errors alike "non-2xx"."""
+    """Return a load of 500 redirects, which ab counts as "non-2xx" like errors."""
     return recorded("redirect", 0, 500, first, body_bytes=0, **asked)
 
 
@@ -69,7 +67,6 @@ EACH = redirected()[1].figures.transferred_bytes // 500
 
 
 def oha(name: str, requests: int = 500, page: int = 508, **other: Any) -> Made:
-    """Return a load of the open loop."""
     ran = Outcome(tool="oha", status=0, report=(RECORDED / f"oha_{name}.json").read_text())
     return Asked(requests, 20, 200, page), replace(open_loop.read(ran, LOAD, NOWHERE), **other)
 
@@ -87,7 +84,6 @@ LONGER = WRK.model_copy(update={"lengths": {"240": 1995, "241": 5}})
 
 
 def wrk(figures: WrkFigures | None = WRK, any_length: bool = False, **other: Any) -> Made:
-    """Return a load of wrk."""
     done = figures.complete if figures else None
     came = Outcome(tool="wrk", figures=figures, completed=done, **({"status": 0} | other))
     return Asked(2000, 20, 302, 240, any_length=any_length, keep_alive=True), came
@@ -114,20 +110,20 @@ FAILED = [
         "29 failed",
         "29 of 5,000 requests failed (length 21, exceptions 8)",
     ),
-    # what ab does not see
+    # faults that ab does not report
     (recorded("dropped_with_l", any_length=True), "cut off", "2,997,000 bytes"),
     (good(body_bytes=1501), "cut off", "3,000,000 bytes were received, 3,002,000 expected"),
     (good(body_bytes=1499), "too long", ""),
     (good(keep_alive=True), "closes", "only 0 of 2,000 responses kept the connection"),
     (by_ab(good(keep_alive=True), keep_alive=1899), "closes", ""),
-    # what comes before what ab said
+    # reasons that replace those of ab
     (
         (INTERRUPTED[0], replace(INTERRUPTED[1], status=1, timed_out=True)),
         "timed out",
         "not done after 20 s, 700 of 2,000 completed",
     ),
     ((good()[0], replace(good()[1], command=["ab", "-r", "-n", "2000"])), "ab -r", ""),
-    # redirects, and errors in their place
+    # redirects, and errors instead of redirects
     (redirected(200), "500 other", ""),
     (recorded("non_2xx", first=302), "", "1,966 of 2,000 responses were not 3xx"),
     (by_ab(redirected(), html_bytes=5100), "too long", "5,100 bytes were received, 0"),
@@ -190,7 +186,7 @@ def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
     assert late == 1.0, "the last four fifths of the run had one request"
     busy, above = little_tolerance(spec, wall=2.0, longest=0.02, foreign=0.9)
     assert busy == 1.0, "ab had the CPU for a tenth of the time"
-    assert above == most, "more than all cannot be under way on any machine"
+    assert above == most, "on any machine, no more than all connections are busy"
 
 
 # ---- Runs ----
@@ -199,8 +195,8 @@ def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
 def gathered(
     conditions: Conditions = USUAL, private: bool = True, concurrency: int = 50, **other: Any
 ) -> Evidence:
-    """Return what is known of a run of 4,000 redirects when it is checked: with one request and 99
-    to warm up the server has counted 4,100."""
+    """Return the evidence of a run of 4,000 redirects. With the first request and 99 to warm up,
+    the server has counted 4,100."""
     stopped = {"": Stopped(servers=other.pop("ended", [end()]), balancer=other.pop("nginx", None))}
     run = entered([seen(servers=use())], conditions, stopped=stopped)
     run.kind = other.pop("kind", "server")
@@ -214,14 +210,14 @@ def gathered(
 
 
 def end(status: int = 0, obeyed: bool = True, **counted: int) -> Ended:
-    """Return how a server ended, and what it has counted: end(_3xx=4100)."""
+    """Return the end of a server with its counts, for example end(_3xx=4100)."""
     classes = {name.strip("_"): count for name, count in (counted or {"_3xx": 4100}).items()}
     said = ServerStatistics(requests=sum(classes.values()), responses=classes)
     return Ended(obeyed=obeyed, status=status, statistics=said, last_words="")
 
 
 def idle_of(held: int, reopened: int, requests: int = 1000) -> dict[str, Any]:
-    """Return 1,000 idle connections, of which so many stayed, and what the server has counted."""
+    """Return the evidence of 1,000 idle connections and of the requests on them."""
     count = 4100 + requests
     return {"idle": IdleReport(1000, held, reopened, requests, 0), "ended": [end(_3xx=count)]}
 
@@ -250,7 +246,7 @@ UNSOUND = [
         "died",
         "the server ended with status 3, instance 2 of 2, ",
     ),
-    # what the kernel has lost, with its fix
+    # connections that the kernel has lost, with the fix
     (LOST | {"tcp": (0, 0, 0, 1234)}, "29 failed", "no room for 1,234 connections in TIME_WAIT"),
     (LOST | {"tcp": (0, 0, 0, 1234)}, "", "-w net.ipv4.tcp_max_tw_buckets=600000)"),
     (OVERFLOWN, "29 failed", "met a full accept queue 77 times"),
@@ -258,7 +254,7 @@ UNSOUND = [
     (OVERFLOWN | {"servers": use(own_backlog=50)}, "", "-w net.core.somaxconn=65535)"),
     (OVERFLOWN | {"servers": use(own_backlog=49)}, "", "own of 49 (--backlog))"),
     # the server's own count
-    ({"ended": [end(_3xx=4099)]}, "", "the server counted 4,099 requests, it was sent 4,100"),
+    ({"ended": [end(_3xx=4099)]}, "", "the server counted 4,099 requests, but was sent 4,100"),
     ({"ended": [end(_3xx=4101)]}, "miscount", ""),
     ({"ended": [end(_3xx=4097, _5xx=3)]}, "", "3 x 5xx"),
     ({"ended": [SILENT]}, "no statistics", ""),
@@ -285,7 +281,7 @@ UNSOUND = [
     ({"nginx": nginx(2, 0)}, "2 by nginx", "from a server for 2 requests (connect() failed)"),
     ({"nginx": nginx(0, -9)}, "nginx ended", ""),
 ]
-"""What is known of a run, the label of its reason, and a part of the reason's text."""
+"""The evidence of a run, the label of its reason, and a part of the reason's text."""
 
 SOUND: dict[str, dict[str, Any]] = {
     "good": {},
@@ -319,12 +315,12 @@ def test_a_valid_run(known: dict[str, Any]) -> None:
 
 
 def judged(evidence: Evidence) -> Run:
-    """Return the run with its checks."""
+    """Check a run, and return it with its checks."""
     judge(evidence)
     return evidence.run
 
 
-def test_what_is_checked() -> None:
+def test_the_checks_of_a_run() -> None:
     assert [check.name for check in judged(gathered()).checks] == [
         *("server alive", "in time", "ab's status", "ab without -r", "completed", "none failed"),
         *("all sent", "whole pages", "status class", "server's count", "server's classes"),
@@ -337,11 +333,11 @@ def test_what_the_kernel_lost_is_named_only_where_it_may_be_the_cause() -> None:
     assert run.reason.text == "34 of 4,000 responses were not 3xx"
 
 
-def test_what_a_run_is_held_against() -> None:
+def test_the_expectations_of_a_run() -> None:
     assert gathered().asked == Asked(4000, 60.0, 302, 240)
-    assert gathered(kind="reference").asked.answer_bytes == 244, "its heads are all alike"
+    assert gathered(kind="reference").asked.answer_bytes == 244, "all reference heads are equal"
     page = gathered(PAGE), gathered(PAGE, private=False)
-    assert [one.asked.any_length for one in page] == [False, True], "another's visits lengthen it"
+    assert [one.asked.any_length for one in page] == [False, True], "other visits lengthen the page"
     assert (gathered(KEPT).asked.keep_alive, gathered(KEPT).asked.slack) == (True, 100)
     assert gathered(KEPT, concurrency=300).asked.slack == 400, "300, and 100 of the warm-up"
     traced = gathered(KEPT._replace(mode="traced")).asked

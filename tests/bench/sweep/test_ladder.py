@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The runs of a sweep, and their display: the table and the remaining time."""
+"""The sweep plans its runs, and displays a table and the remaining time."""
 
 import itertools
 from collections import Counter
@@ -37,16 +37,8 @@ from ..report.made import results_of
 
 
 def test_a_condition_is_typed_as_it_is_read() -> None:
-    asked = Conditions(
-        "",
-        keep_alive=True,
-        redis_delay_ms=2.5,
-        mode="traced",
-        rate=1500.0,
-        workers=7,
-        quota=0.2,
-        without="defer",
-    )
+    slow = Conditions("", keep_alive=True, redis_delay_ms=2.5, mode="traced", rate=1500.0)
+    asked = slow._replace(workers=7, quota=0.2, without="defer")
     for aspect in ASPECTS:
         value = getattr(asked, aspect.name)
         if value not in (0, ""):
@@ -65,7 +57,7 @@ def test_the_full_ladder() -> None:
     assert levels_of(Plan(levels=(500, 20, 500))) == (20, 500)
 
 
-def test_what_is_asked_for_beats_the_ladder() -> None:
+def test_explicit_numbers_replace_the_ladder() -> None:
     plan = Plan(full=True, levels=(10, 300), requests=200, runs=2, timeout=7, workloads=("sorted",))
     runs = runs_in_order(plan, ["iterative", "epoll"])
     assert [(r.concurrency, r.run, r.subject) for r in runs] == [
@@ -73,7 +65,7 @@ def test_what_is_asked_for_beats_the_ladder() -> None:
         *((300, 1, "iterative"), (300, 1, "epoll"), (300, 2, "iterative"), (300, 2, "epoll")),
     ]
     assert {r.requests for r in runs if r.concurrency == 10} == {200}
-    assert {r.requests for r in runs if r.concurrency == 300} == {300}, "ab wants n >= c"
+    assert {r.requests for r in runs if r.concurrency == 300} == {300}, "ab requires n >= c"
     assert {(r.conditions, r.timeout) for r in runs} == {(Conditions("sorted"), 7)}
 
 
@@ -244,8 +236,8 @@ def test_each_set_of_conditions_has_its_table(results: Results) -> None:
 
 
 def test_many_servers_have_tables_of_the_same_length(results: Results) -> None:
-    """Tables of many servers have the same length. Seventeen columns in one table had cut figures
-    ("20,4…"), and an empty line for each level of other conditions."""
+    """The sweep splits the table of many servers into tables of equal size, without cut figures
+    ("20,4…") or empty lines."""
     results.servers = [f"server-{number}" for number in range(17)]
     results.levels = [20, 500, 15000]
     results.runs = [run(name, 20, 123456) for name in results.servers]
@@ -274,7 +266,7 @@ def test_time_left_is_learnt_from_the_runs() -> None:
     estimate.learn(run("epoll", 20, 4000, seconds=1))
     assert estimate.seconds_left(rest) == 3 + 2
     estimate.learn(run("epoll", 500, None, seconds=100))
-    assert estimate.seconds_left(rest) == 3 + 20, "no run is waited for beyond its timeout"
+    assert estimate.seconds_left(rest) == 3 + 20, "no run takes longer than its timeout"
 
 
 def test_time_left_counts_a_declared_warm_up() -> None:
@@ -287,7 +279,7 @@ def test_time_left_counts_a_declared_warm_up() -> None:
     estimate.learn(run("java", 20, None, seconds=1000))
     assert estimate.seconds_left([spec("java", 500)]) == 200, "the warm-up may take longer, too"
     memory = replace(spec("java", 500), conditions=Conditions("guestbook", mode="parked"))
-    assert estimate.seconds_left([memory]) == 20, "which has no warm-up"
+    assert estimate.seconds_left([memory]) == 20, "a memory probe has no warm-up"
 
 
 def test_durations_in_words() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The calculation of a run's figures, on invented counts, each checked by hand."""
+"""The sweep calculates a run's figures, here from invented counts and checked by hand."""
 
 from dataclasses import replace
 from typing import Any
@@ -56,11 +56,11 @@ OUTCOME = Outcome(
     cpu=CpuTime(500_000, 520_000),
     demand=0.5,
 )
-"""Two seconds of ab, which existed for half a second more."""
+"""The outcome of ab, which sent requests for 2 s and ran for 2.55 s."""
 
 
 def use(**other: Any) -> ServersUse:
-    """Return what one server used in the 2.5 s for which it was watched."""
+    """Return the resources that one server used in the 2.5 s of its observation."""
     spent = other.pop("spent", [CpuTime(300_000, 500_000)])
     wanted, shares = other.pop("wanted_us", [1_000_000]), other.pop("throttled", [None])
     used = [
@@ -91,7 +91,7 @@ def use(**other: Any) -> ServersUse:
 
 
 def seen(role: Role | None = None, name: str = "", **report: Any) -> Seen:
-    """Return one host that was busy for a second, half of what it may use in 2.5 s."""
+    """Return a host that used 1 s of CPU time, half of its quota for 2.5 s."""
     host = report.pop("host", HostCount(1.0, None, None, TcpCounters(5, 6, 7, 8)))
     return Seen(role, name, Report(host=host, allowed=0.8, **report))
 
@@ -123,7 +123,7 @@ def test_on_one_machine() -> None:
         cpu_user_us_per_request=75.0,
         cpu_system_us_per_request=125.0,
         cpu_share=0.4,
-        foreign_share=0.18,  # half of 2.5 s it was busy, and 0.8 s with the server
+        foreign_share=0.18,  # the CPU was busy for 1.25 s, and 0.8 s of them with the server
         voluntary_switches_per_request=1.5,
         involuntary_switches_per_request=0.025,
         page_faults_per_request=0.25,
@@ -144,12 +144,11 @@ def test_on_one_machine() -> None:
     assert (run.hosts, run.nginx_process, run.bottleneck) == ([], None, "none")
     assert entered([seen(servers=use())], redis=CpuTime(1_200_000, 1_100_000)).bottleneck == "redis"
     law = run.littles_law
-    assert (law.rate, law.product, law.deviation) == (1600.0, 16.0, -0.68)  # of 2.55 s, 0.05 s less
+    assert (law.rate, law.product, law.deviation) == (1600.0, 16.0, -0.68)  # in 2.5 s
 
 
-def test_what_idle_connections_ask_for_counts() -> None:
-    """The requests of idle connections count: a fifth of the work during the load was for them.
-    Some of their requests came before it."""
+def test_requests_of_idle_connections_count() -> None:
+    """A run counts the requests of idle connections, before the load and during it."""
     idle = IdleReport(asked=10, held=10, reopened=7, requests=1900, requests_during=1000)
     run = entered([seen(servers=use())], idle=idle)
     assert run.idle_reopened == 7
@@ -158,14 +157,14 @@ def test_what_idle_connections_ask_for_counts() -> None:
     lived = {"": Stopped(life=Lifetime(cpu=CpuTime(6e5, 9e5), switches=Switches(3000, 600)))}
     by_life = use(spent=[None], switches=None)
     figures = entered([seen(servers=by_life)], idle=idle, stopped=lived).process
-    # In its life 6,000: one, 99 to warm up, 900 of the idle ones before, 4,000, 1,000.
+    # 6,000 requests: 1 first, 99 to warm up, 900 idle before the load, 4,000 load, 1,000 idle.
     assert (figures.cpu_user_s, figures.cpu_us_per_request) == (0.5, 250.0)
     assert figures.voluntary_switches_per_request == 0.5
     assert figures.involuntary_switches_per_request == 0.1
 
 
 def of_hosts(**nginx: Any) -> list[Seen]:
-    """Return two hosts with servers, and one each for the rest."""
+    """Return two hosts with servers, and one host each for the load, nginx and Redis."""
     stopped = HostCount(1.9, 25, 24, None)
     other = use(
         spent=[CpuTime(100_000, 100_000)], samples=4, busy=0.9, faults=600, processes_peak=5
@@ -201,7 +200,7 @@ def test_several_hosts_together() -> None:
     assert (by_name["b"].cpu_share, by_name["b"].throttled_share) == (0.95, 0.96)
     assert (run.bottleneck, run.bottleneck_host) == ("server", "b")
     calm = [host for host in of_hosts(wanted_s=2.4) if host.name != "b"]
-    assert entered(calm).bottleneck == "redis", "nginx wants more, and is not before the server"
+    assert entered(calm).bottleneck == "redis", "nginx is not in front of the server"
     behind = entered(calm, USUAL._replace(balancer="keep"))
     assert (behind.bottleneck, behind.bottleneck_host) == ("nginx", "n")
     calm[1] = of_hosts(wanted_s=2.2)[1]
@@ -212,7 +211,7 @@ def test_without_a_group_a_host_says_what_its_servers_used() -> None:
     lived = Lifetime(cpu=CpuTime(3e5, 1e5), switches=Switches(1, 1))
     hosts = [seen("server", "a", servers=use(spent=[None]))]
     process = entered(hosts, stopped={"a": Stopped(life=lived)}).process
-    assert (process.cpu_user_s, process.cpu_system_s) == (0.75, 0.25), "a second, split as in life"
+    assert (process.cpu_user_s, process.cpu_system_s) == (0.75, 0.25), "1 s, split as in its life"
     assert process.source.startswith("CPU: all of its host during the load")
 
 
@@ -223,9 +222,9 @@ def test_without_a_group_a_host_says_what_its_servers_used() -> None:
         (0.0, "one", None, {"wanted_us": [1_750_000]}, "none"),
         (0.0, "one", None, {"wanted_us": [None]}, "none"),
         (0.0, "one", None, {"wanted_us": [None], "busy": 0.95}, "server"),
-        (0.4, "one", 0.6, {}, "server"),  # 0.8 s of 0.4 x 2 s
-        (0.4, "one", 0.4, {}, "none"),  # throttled in the fewest periods
-        (0.5, "one", 0.6, {}, "none"),  # not all of it used
+        (0.4, "one", 0.6, {}, "server"),  # used 0.8 s of 0.4 x 2 s
+        (0.4, "one", 0.4, {}, "none"),  # throttled in fewer than half of the periods
+        (0.5, "one", 0.6, {}, "none"),  # the quota was not used up
         (
             0.0,
             "all",
@@ -258,7 +257,7 @@ def test_the_instance_nearest_to_its_quota_counts() -> None:
     assert (run.bottleneck, run.process.foreign_share) == ("server", 0.3), "of two CPUs"
 
 
-def test_what_is_not_known_of_a_server_is_no_figure() -> None:
+def test_unknown_figures_are_missing() -> None:
     without = use(busy=None, faults=None, pss_peak_mb=None)
     host = seen(servers=without, host=HostCount(1.0, None, None, None))
     process = entered([seen(servers=use()), host]).process.model_dump()
@@ -274,7 +273,7 @@ def test_there_is_no_figure_of_a_load_that_did_not_end() -> None:
     assert (run.process, run.bottleneck, run.latency) == (None, None, LATENCY)
 
 
-def test_what_several_instances_printed_is_added_up() -> None:
+def test_statistics_of_several_instances_are_added_up() -> None:
     def ended(requests: int | None, answers: dict[str, int]) -> Ended:
         said = ServerStatistics(
             requests=requests,
@@ -299,7 +298,7 @@ def test_what_several_instances_printed_is_added_up() -> None:
     )
     lacking = {"": Stopped(servers=[ended(1000, {"2xx": 1000}), ended(None, {})])}
     own = entered([seen(servers=use())], stopped=lacking).server_statistics
-    assert (own.requests, own.cpu_us_per_request) == (None, None), "one did not say how many"
+    assert (own.requests, own.cpu_us_per_request) == (None, None), "one instance printed no count"
     silent = {"": Stopped(servers=[*both[""].servers, both[""].servers[0].model_copy()])}
     silent[""].servers[2].statistics = None
     assert entered([seen(servers=use())], stopped=silent).server_statistics is None
@@ -338,9 +337,9 @@ def test_who_was_the_bottleneck(
     ("demand", "cpu_share", "throttled", "found"),
     [
         (0.4, 0.7, 0.95, 1.95),  # throttled in most periods
-        (0.4, 0.95, 0.1, 0.95),  # all used up
+        (0.4, 0.95, 0.1, 0.95),  # the quota is used up
         (0.4, 0.5, 0.15, 0.5),  # bursts are throttled, too
-        (0.4, 1.0, None, 0.4),  # no quota: another process may be it
+        (0.4, 1.0, None, 0.4),  # no quota: another process may use the CPU
         (None, 1.0, None, None),
         (0.5, 0.9, 0.9, 1.9),
     ],

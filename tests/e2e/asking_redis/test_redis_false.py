@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""With invalid, large or late replies pages of Redis answer 502 or 503, and all others are served.
-What fails one request fails no other."""
+"""If Redis sends invalid, large or late replies, requests that need Redis get 502 or 503. All other
+requests are served."""
 
 import contextlib
 import itertools
@@ -30,7 +30,7 @@ from ..redisbox import (
 )
 from ..timing import PACE, TIMEOUT, undisturbed, undisturbed_test, wait_until
 
-# More than are answered in one loop iteration.
+# More requests than a loop iteration answers.
 PIPELINED = 20
 LRANGE = b"*2\r\n$5\r\nx - A\r\n$5\r\ny - B\r\n"
 
@@ -48,7 +48,7 @@ def _says(data: bytes, close: bool = False) -> Script:
 
 
 def _greets(conversation: Conversation) -> None:
-    """Send first, as Redis never does, and then answer nothing."""
+    """Send data before the first command, which Redis never does, and then nothing more."""
     conversation.send(b"SSH-2.0-OpenSSH_9.2\r\n")
     while conversation.receive():
         pass
@@ -63,7 +63,7 @@ NONSENSE = {
     "closes after a command": _says(b"", close=True),
     "closes in mid-reply": _says(b"*2\r\n$5\r\nx - ", close=True),
 }
-# A reply that cannot be used gives 502; no reply, or a Redis that is loading, gives 503.
+# An invalid reply gives 502; no reply, or a Redis that is loading, gives 503.
 FAILED = (502, 503)
 REPLIES = ("error", "no password", "error without text", "always ", "array of integers")
 NESTED = ("array of arrays", "array with an error")
@@ -84,7 +84,7 @@ EVERYWHERE = ("SSH", "closes in mid-reply", "size with letter", "error")
 @pytest.mark.redis_code
 @pytest.mark.parametrize("name", [*EVERYWHERE, *map(shared, sorted(NONSENSE.keys() - EVERYWHERE))])
 def test_nonsense(start: Start, name: str) -> None:
-    """With invalid replies the pages that need Redis fail, and all others are served."""
+    """After invalid replies the pages that need Redis fail, and all other requests are served."""
     with FalseRedis(NONSENSE[name]) as false:
         server = start(redis=false.url)
         is_reply = name.startswith((*REPLIES, *NESTED))
@@ -112,8 +112,9 @@ WRONG_TYPES = {
 
 @pytest.mark.redis_code
 def test_wrong_type_at_each_step(start: Start) -> None:
-    """A reply of a wrong type is rejected at each of the three steps. It may belong to another
-    command, so its connection is closed; an error reply belongs here."""
+    """A reply of a wrong type gives 502 at each of the three steps. The server closes the
+    connection, because the reply may belong to another command. After an error reply the connection
+    stays open."""
     replies: dict[str, bytes] = {}
     script, ended = answering(replies), []
 
@@ -138,7 +139,7 @@ def test_wrong_type_at_each_step(start: Start) -> None:
 
 @pytest.mark.shared_code
 def test_no_byte_of_an_error_rules_a_terminal(start: Start) -> None:
-    """The log shows an error of Redis as printable ASCII only, so it cannot control a terminal."""
+    """The log shows Redis errors in printable ASCII only, so they cannot control a terminal."""
     with FalseRedis(_says(b"-ERR \x1b[31m \xc2\x9b31m \x9b31m \xe2\x80\xae\r\n")) as false:
         server = start(redis=false.url)
         assert fetch(server, "/guestbook").status == 502
@@ -152,7 +153,7 @@ def test_replies_in_single_bytes(start: Start) -> None:
     def script(conversation: Conversation) -> None:
         while (words := conversation.next_command()) is not None:
             reply = ANSWERS.get(words[0].decode().upper(), b"+OK\r\n")
-            end = time.monotonic() + 0.5  # a reply has two seconds to come
+            end = time.monotonic() + 0.5  # a reply may take two seconds
             for i in range(len(reply)):
                 conversation.send(reply[i : i + 1])
                 if time.monotonic() < end:
@@ -169,7 +170,7 @@ def test_replies_in_single_bytes(start: Start) -> None:
 
 @pytest.mark.redis_code
 def test_one_command_after_another(start: Start) -> None:
-    """The three commands of a visit are sent one by one, each after the reply to the last."""
+    """The server sends the three commands of a visit one by one, each after the previous reply."""
     seen: list[tuple[bytes, bytes]] = []
 
     def script(conversation: Conversation) -> None:
@@ -223,7 +224,7 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
 
     with FalseRedis(script) as false:
         server = start(redis=false.url.removesuffix("0") + "1")
-        # A surplus that comes later than that of SELECT is the reply to the next command.
+        # A surplus reply to SELECT is not tested later: it would be the reply to the next command.
         first = () if later else ("SELECT",)
         for behind in (*first, "LRANGE", "INCR", "LLEN", "GET", "RPUSH"):  # noqa: B007 - answer() reads it
             for number in range(6):
@@ -254,7 +255,7 @@ def test_wrong_type_for_one_of_many(start: Start) -> None:
 @pytest.mark.slow
 @pytest.mark.shared_code
 def test_suppressed_lines_are_counted(start: Start) -> None:
-    """Outages of 0.4 s are not logged each time; the next line has their number (5 s)."""
+    """The log does not report each outage of 0.4 s, but the next line counts them (after 5 s)."""
 
     def script(conversation: Conversation) -> None:
         while int(time.monotonic() / 0.4) % 2 and conversation.next_command() is not None:
@@ -295,7 +296,7 @@ def _trickles(conversation: Conversation) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_half_a_reply(start: Start) -> None:
-    """An incomplete reply has the timeout of no reply, also if it trickles without end."""
+    """An incomplete reply gives 503 after the usual timeout, also if more bytes come slowly."""
     halves = (b"*2\r\n$5\r\nx - A\r\n", b"$100\r\nhalf", b"*")
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
@@ -313,7 +314,7 @@ def test_half_a_reply(start: Start) -> None:
 
 @pytest.mark.waits
 def test_slow_but_steady(start: Start) -> None:
-    """Replies that come slowly but steadily are accepted, and do not use up the clients' time."""
+    """Replies that come slowly but steadily are accepted, and clients do not time out meanwhile."""
     with FalseRedis(replying(link, 0.1)) as false:
         server = start("--workers", "30", "--time-scale", "10", redis=false.url)
         raw = request("GET", "/go/name", CLOSE)
@@ -333,7 +334,7 @@ def test_slow_but_steady(start: Start) -> None:
 @of("epoll")
 @pytest.mark.waits
 def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:
-    """The timeout for Redis begins when a loop iteration ends, however long that was."""
+    """The timeout for Redis begins at the end of a loop iteration, even of a long one."""
     with FalseRedis(replying(link, 0.1)) as false:
         server = start(redis=false.url)
 
@@ -351,7 +352,7 @@ def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:
         undisturbed(2, attempt)
 
 
-# ---- What fails one request fails no other ----
+# ---- Failures of single requests ----
 
 CLIENTS = 8
 POSTS = 40
@@ -361,10 +362,10 @@ LARGE = b"x" * 2_000_000
 @pytest.mark.redis_code
 @undisturbed_test(2)
 def test_a_remark_of_another_program_is_too_large(start: Start, own: PrivateRedis) -> None:
-    """Pages that would show a remark that is too large are 502; each post is stored once."""
+    """Pages with a remark that is too large get 502, and each posted remark is stored once."""
     server = start("--workers", "8", redis=own.url())
     client = own.client()
-    client.do("DEL", "guestbook_remarks")  # of an attempt before
+    client.do("DEL", "guestbook_remarks")  # from an earlier attempt
     assert fetch(server, "/guestbook").status == 200
     client.do("RPUSH", "guestbook_remarks", LARGE)
 
@@ -403,7 +404,7 @@ def test_large_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
 
 @of("prethreading", "epoll")
 def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> None:
-    """CLIENT KILL fails only the requests on the killed connections; the next ones connect."""
+    """CLIENT KILL fails only the requests on the killed connections; later requests reconnect."""
     server = start("--workers", "8", redis=own.url())
     own.client().do("SET", "link:name", "/there")
     assert fetch(server, "/go/name").status == 302
@@ -430,8 +431,8 @@ def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> No
 @of("preforking", "epoll")
 @undisturbed_test(0.7)
 def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
-    """If Redis closes a new connection before its first reply, however late, only the request on
-    it fails, provided that Redis replied shortly before the connection began."""
+    """If Redis closes a new connection before its first reply, only the request on this connection
+    fails. No outage is reported if Redis replied shortly before the connection began."""
     numbers = itertools.count()
 
     def script(conversation: Conversation) -> None:
@@ -457,7 +458,7 @@ def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
 @pytest.mark.waits
 @pytest.mark.parametrize(("pause", "status"), [(0, 302), (0.8, 503)])
 def test_one_deadline_for_a_call(start: Start, pause: float, status: int) -> None:
-    """AUTH, SELECT and the command share one timeout of 2 s; they do not have one each."""
+    """AUTH, SELECT and the command have a common timeout of 2 s."""
 
     def reply(words: list[bytes]) -> bytes:
         return link(words) if words[0] == b"GET" else b"+OK\r\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections to Redis are reused, and no remark that was answered with success is lost."""
+"""Connections to Redis are reused, and no remark is lost after the server has confirmed it."""
 
 import contextlib
 import itertools
@@ -22,23 +22,22 @@ VISIT = request("GET", "/guestbook")
 
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
-    """Yield a Redis that writes each command to its file before it answers. The kernel decides when
-    the file reaches the disk, which may be slow. Written data survives the death of the process,
-    and that is enough here."""
+    """Yield a Redis that writes each command to a file before it replies, so that a killed Redis
+    loses no data. Redis does not wait for the disk, which may be slow."""
     with PrivateRedis("--appendonly", "yes", "--appendfsync", "no") as server:
         yield server
 
 
 def _warm_up(server: Server, at_once: int) -> None:
-    """Make so many of the server's workers connect to Redis. Each visit keeps its worker until all
-    are done, because a server may close connections after one response while others wait."""
+    """Make `at_once` workers connect to Redis. Each client keeps its connection until all have a
+    page, because a server may close connections while other clients wait."""
     if not server.kind.keeps_alive:
         fetch(server, "/guestbook")
         return
     # After its first visits, 02's parent connects to Redis and lends the connections.
     for _ in range(3):
         fetch(server, "/guestbook")
-    # If each worker serves one connection, some may not have ended when the next begins.
+    # If each worker serves one connection, earlier workers may still hold Redis connections.
     spare = 0 if server.kind.has_workers else 10
     with crowd(server, at_once + spare, b"") as clients:
         for client in clients:
@@ -46,12 +45,11 @@ def _warm_up(server: Server, at_once: int) -> None:
 
 
 def _spare(server: Server) -> int:
-    """Return how many connections to Redis may be added although no more clients come than before.
+    """Return how many connections to Redis may be added for the same number of clients.
 
-    A worker for one connection may still hold its Redis connection after its answer, so there may
-    be more workers than clients for a short time. Threads that share have as many as were ever used
-    at once. A worker that serves many clients may not have used Redis yet. But dozens of visits
-    must not open dozens of connections.
+    A worker for one connection may hold its Redis connection for a short time after the response.
+    Threads that share connections may need more at once than before. A worker that serves many
+    clients may not have used Redis yet. But dozens of visits must not open dozens of connections.
     """
     kind = server.kind
     may_be_new = kind.has_workers and not kind.worker_per_client
@@ -59,8 +57,8 @@ def _spare(server: Server) -> int:
 
 
 def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
-    """After the warm-up, clients one after another, and as many at once, open no new connection to
-    Redis. An error reply does not close one either."""
+    """After the warm-up, the server opens no new connection to Redis for serial or simultaneous
+    clients. An error reply does not close the connection to Redis."""
     server = start("--workers", "6", redis=own.url())
     client = own.client()
     client.do("RPUSH", "link:list", "x")
@@ -80,7 +78,7 @@ def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
 @of("iterative", "forking", "prethreading")
 @pytest.mark.waits
 def test_an_idle_client_is_closed(start: Start, own: PrivateRedis) -> None:
-    """A connection that is idle for REDIS_IDLE is closed, because other programs may need one."""
+    """The server closes a Redis connection that is idle for REDIS_IDLE."""
     server = start("--workers", "3", redis=own.url())
     _warm_up(server, 3)
     client = own.client()
@@ -93,7 +91,7 @@ def test_an_idle_client_is_closed(start: Start, own: PrivateRedis) -> None:
 @of("prethreading")
 @pytest.mark.waits
 def test_an_idle_client_among_others_is_closed(start: Start, own: PrivateRedis) -> None:
-    """Connections that many clients left idle are closed although one client goes on."""
+    """Idle Redis connections are closed although one client continues to send requests."""
     server = start("--workers", "3", redis=own.url())
     client = own.client()
 
@@ -101,7 +99,7 @@ def test_an_idle_client_among_others_is_closed(start: Start, own: PrivateRedis) 
         assert statuses(server, "/guestbook", 10 * at_once, at_once) == {200: 10 * at_once}
         return client.connected()
 
-    wait_until(lambda: connected(at_once=3) > 1, "several are used at once")
+    wait_until(lambda: connected(at_once=3) > 1, "several connections are used at once")
     wait_until(lambda: connected(at_once=1) == 1, "idle connections are closed")
 
 
@@ -109,14 +107,14 @@ class _Writer:
     """Posts remarks one after another, each different, and records the answers."""
 
     def __init__(self, name: str, leaves: bool) -> None:
-        """`leaves`: whether it resets every third connection without an answer."""
+        """`leaves`: whether every third connection is reset before the response."""
         self.name = name
         self.leaves = leaves
         self.accepted: list[bytes] = []
         self.statuses: set[int] = set()
 
     def write(self, server: Server, over: threading.Event) -> None:
-        """Post until the event is set."""
+        """Post remarks until the event `over` is set."""
         for number in itertools.takewhile(lambda _: not over.is_set(), itertools.count(1)):
             text = f"{self.name}-{number}"
             body = form(guest_name="W", guest_remarks=text)
@@ -132,15 +130,15 @@ class _Writer:
 
 
 def _all_get_on(writers: list[_Writer]) -> None:
-    """Wait until each writer has had three more remarks accepted."""
+    """Wait until the server has accepted three more remarks of each writer."""
     wanted = {writer: len(writer.accepted) + 3 for writer in writers}
     wait_until(lambda: all(len(w.accepted) >= n for w, n in wanted.items()), "all get on")
 
 
 @pytest.mark.redis_code
 def test_no_accepted_remark_is_lost(start: Start, own: PrivateRedis) -> None:
-    """Redis is killed twice, clients leave early, and the server is stopped among many remarks:
-    each remark answered with 303 is stored."""
+    """Each remark answered with 303 is stored, although Redis is killed twice, clients leave early,
+    and the server is stopped meanwhile."""
     server = start(redis=own.url())
     writers = [_Writer(f"w{n}", leaves=n % 2 == 1) for n in range(4)]
     over = threading.Event()

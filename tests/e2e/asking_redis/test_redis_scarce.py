@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Redis allows fewer clients than there are workers: requests wait, and no outage is reported."""
+"""If Redis allows fewer clients than workers, requests wait, and no outage is reported."""
 
 import contextlib
 import socket
@@ -21,7 +21,7 @@ VISIT = request("GET", "/guestbook")
 
 @contextlib.contextmanager
 def _all_taken(redis: PrivateRedis) -> Iterator[None]:
-    """Take all the clients that a Redis allows within the block, as another program does."""
+    """Take all connections that a Redis allows for the `with` block, like another program."""
     taken: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
         while True:
@@ -35,12 +35,12 @@ def _all_taken(redis: PrivateRedis) -> Iterator[None]:
         yield
         for one in taken:
             one.shutdown(socket.SHUT_WR)
-            while one.recv(100):  # until Redis has closed it too, and its place is free
+            while one.recv(100):  # until Redis has closed the connection, too
                 pass
 
 
 def _visit_at_once(server: Server, clients: int, visits: int) -> None:
-    """Assert that so many clients at once, with so many visits each, get all their pages."""
+    """Assert that simultaneous clients, with this number of visits each, get all their pages."""
     assert statuses(server, "/guestbook", clients * visits, clients) == {200: clients * visits}
 
 
@@ -55,7 +55,7 @@ def _assert_no_outage(server: Server) -> None:
 def test_fewer_connections_than_clients(
     start: Start, arch: str, connections: int, clients: int
 ) -> None:
-    """Many clients at once, and then a single one, all get their pages."""
+    """Simultaneous clients, and later a single client, get all their pages."""
     with PrivateRedis("--maxclients", str(connections)) as redis:
         workers = architecture(arch).workers_within(connections, 100)
         server = start("--workers", workers, redis=redis.url())
@@ -66,7 +66,7 @@ def test_fewer_connections_than_clients(
         if server.kind.worker_per_client and not server.kind.shares_redis:
 
             def is_refused() -> bool:
-                _visit_at_once(server, 1, 1)  # another worker each time; the last may be new
+                _visit_at_once(server, 1, 1)  # a different worker each time
                 return REFUSED in server.stderr
 
             wait_until(is_refused, "each worker wants a connection of its own")
@@ -74,7 +74,7 @@ def test_fewer_connections_than_clients(
 
 
 def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
-    """Clients that stay connected take no Redis connections from each other."""
+    """Idle clients do not occupy Redis connections that other clients need."""
     with PrivateRedis("--maxclients", "3") as redis:
         workers = architecture(arch).workers_within(3, 16)
         server = start("--workers", workers, redis=redis.url())
@@ -87,7 +87,7 @@ def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
 
 @of("threading", "prethreading")
 def test_connections_are_handed_on(start: Start) -> None:
-    """A waiting thread gets another thread's connection; not every command opens one."""
+    """A waiting thread gets another thread's Redis connection instead of a new connection."""
     with PrivateRedis("--maxclients", "3") as redis:
         counter = redis.client()
         server = start("--workers", "16", redis=redis.url())
@@ -98,14 +98,14 @@ def test_connections_are_handed_on(start: Start) -> None:
             assert counter.connections() - before < 200
 
         undisturbed(REDIS_TIME, attempt)
-        # A thread that got another's connection must release its turn (REDIS_NEW_AT_ONCE).
+        # A thread that got another thread's connection must release its turn (REDIS_NEW_AT_ONCE).
         undisturbed(REDIS_TIME, lambda: _visit_at_once(server, 12, 40))
         assert REFUSED in server.stderr
 
 
 @pytest.mark.parametrize("place", ["TCP", shared("TCP and a database"), shared("Unix socket")])
 def test_others_take_all_for_a_while(start: Start, place: str) -> None:
-    """A refused request waits for other programs; files are served meanwhile."""
+    """A request waits while other programs use all Redis connections, and files are served."""
     with PrivateRedis("--maxclients", "4") as redis:
         urls = {
             "TCP": redis.url(),
@@ -124,7 +124,7 @@ def _assert_waits(server: Server, redis: PrivateRedis) -> None:
             client.send_read(VISIT)
             if not server.kind.is_stalled_by_one:
                 assert fetch(server, "/t/digits.txt").status == 200
-            assert client.is_quiet(0.1), "it did not wait"
+            assert client.is_quiet(0.1), "the request did not wait"
         assert client.read().status == 200
 
 
@@ -132,14 +132,14 @@ def _assert_waits(server: Server, redis: PrivateRedis) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_others_take_all_for_long(start: Start) -> None:
-    """A request that waits too long gets 503, and no outage is reported. Later requests succeed,
-    and connections are kept as before."""
+    """A request that waits too long for Redis gets 503, and no outage is reported. Later requests
+    succeed, and Redis connections are reused as before."""
     with PrivateRedis("--maxclients", "4") as redis:
         server = start("--workers", "2", redis=redis.url())
         with _all_taken(redis):
             begun = time.monotonic()
             assert fetch(server, "/guestbook").status == 503
-            assert time.monotonic() - begun > 1, "it did not wait"
+            assert time.monotonic() - begun > 1, "the request did not wait"
             assert fetch(server, "/t/digits.txt").status == 200
         counter = redis.client()
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Requests, byte for byte, with what must be true of their responses.
-
-Most are in cases.txt; here are those that are computed.
+"""Requests as bytes, with the expected responses. Most requests are in cases.txt; this file
+computes the others.
 """
 
 import re
@@ -14,27 +13,27 @@ from ..site import DATA, big_pattern, eighty_kilobytes
 
 @dataclass(frozen=True)
 class Case:
-    """A request, and what must be true of the response; None is not checked. In the request and in
-    the fields {etag} is the entity tag of /t/digits.txt."""
+    """A request and its expected response; None is not checked. In the request and in the fields,
+    {etag} means the entity tag of /t/digits.txt."""
 
     name: str
     raw: bytes
     statuses: tuple[int, ...] = (200,)
     closes: bool = False
-    """Whether the server ends the connection, and answers nothing more on it."""
+    """Whether the server closes the connection after this response."""
     fields: Mapping[str, str | None] = field(default_factory=dict)
-    """The values of fields; None: there is no such field."""
+    """The values of fields; None: the response must not have the field."""
     body: bytes | None = None
     stored: tuple[bytes, ...] | None = None
-    """The remarks that are added to the guestbook."""
+    """The remarks that the request adds to the guestbook."""
 
 
 FORM = b"Content-Type: application/x-www-form-urlencoded"
 
 
 def asked(start: bytes, *lines: bytes, body: bytes = b"") -> bytes:
-    """Return the bytes of a request that begins with this method and target. For a body it has a
-    Content-Length, unless a line says how long it is."""
+    """Return the bytes of a request that begins with this method and target. If there is a body and
+    no line says its length, the request gets a Content-Length."""
     has_length = re.search(rb"(?i)content-length|transfer-encoding", b"".join(lines))
     length = () if has_length or not body else (b"Content-Length: %d" % len(body),)
     return b"\r\n".join((start + b" HTTP/1.1", b"Host: test", *lines, *length, b"", body))
@@ -57,13 +56,13 @@ REPEATED = re.compile(r"\{([^{}]+)\*(\d+)\}")
 
 
 def unescaped(text: str) -> bytes:
-    """Return the bytes of a text with Python's escapes, in which {x*9} is repeated."""
+    """Return the bytes of a text with Python's escapes; {x*9} repeats x nine times."""
     text = REPEATED.sub(lambda found: found[1] * int(found[2]), text)
     return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
 
 
 def _bytes(text: str) -> bytes:
-    """Return the bytes that a text describes."""
+    """Return the bytes of a text with the words of WORDS."""
     for word, meaning in WORDS.items():
         text = text.replace(word, meaning.decode("latin-1"))
     return unescaped(text)
@@ -96,7 +95,7 @@ def _expected(name: str, raw: bytes, text: str) -> Case:
 
 
 def read_cases(path: Path) -> dict[str, list[Case]]:
-    """Return the cases of each group of a file."""
+    """Return the cases in a file, by group."""
     groups: dict[str, list[Case]] = {}
     name = usual = ""
     for line in path.read_text(encoding="ascii").splitlines():
@@ -119,7 +118,7 @@ ONE_BYTE = {".": (200,), "?": (200,), "/": (200, 301, 404), "t": (301,)}
 
 
 def _one_byte(byte: int) -> list[Case]:
-    """Return the requests for a path of one byte, as it is and escaped."""
+    """Return the requests for a path of one byte, unescaped and escaped."""
     expected = ONE_BYTE.get(chr(byte), (400, 404))
     escaped = (404,) if byte == ord("?") else expected
     return [

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""All servers send the same bytes for each request of the tables, and the right ones.
-
-The requests also come in pieces, and with HEAD in place of GET, to one server with blocking I/O and
-one with an event loop. Date, Connection and what depends on them may differ, so they are removed.
+"""For each request of the tables, all servers send the same, correct bytes. A server with blocking
+I/O and a server with an event loop also get each request in pieces, and with HEAD instead of GET.
+The fields Date and Connection may differ and are not compared.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ from .cases import CASES, Case
 
 pytestmark = pytest.mark.xdist_group("cases")
 OF_REDIS = (b"guestbook", b"uestbook", b"/go")
-# After so many wrong cases a group is ended: each may wait for a timeout.
+# A group ends after this number of wrong cases, because each of them may wait for a timeout.
 MOST_WRONG = 3
 MAY_DIFFER = (b"Date: ", b"Connection: ")
 LINKS = {
@@ -34,11 +33,11 @@ LINKS = {
     b"long": "/" + "x" * 7000,
     b"\xff\xfe": "/no-text",
 }
-"""The short links of all requests: what is stored in Redis."""
+"""The short links in Redis: target by name."""
 
 
 class Answer(NamedTuple):
-    """The bytes until the connection ends, the count of visitors, and the added remarks."""
+    """All bytes of a connection, the visitor count, and the added remarks."""
 
     data: bytes
     count: int
@@ -58,7 +57,7 @@ class Asked:
         self.store = store
 
     def prepare(self) -> int:
-        """Give each request the same data in Redis; return the number of remarks."""
+        """Store the same data in Redis for each request; return the number of remarks."""
         old = [*LEGACY, *(text.encode() for text in NASTY)]
         self.store.do("FLUSHDB")
         links = itertools.chain(*((b"link:" + name, target) for name, target in LINKS.items()))
@@ -68,14 +67,14 @@ class Asked:
         return len(old)
 
     def answer(self, case: Case, raw: bytes, piece: int) -> Answer:
-        """Send a request, some bytes at a time, and read until the server closes."""
+        """Send a request in pieces of `piece` bytes, and read until the server closes."""
         asks_redis = any(word in raw for word in OF_REDIS)
         before = self.prepare() if asks_redis else 0
         with Client(self.server) as client:
             for start in range(0, len(raw), piece):
                 if not client.send_if_open(raw[start : start + piece]):
                     break
-                # The server has begun to read, and does not find the end of a head at once.
+                # Let the server read, so that it does not get the whole head at once.
                 if piece == 1 and start in (0, len(raw) - 2):
                     client.wait_until_read()
             if not case.closes:
@@ -120,7 +119,7 @@ def everyone(
 
 
 def _filled(text: str, etag: str) -> str:
-    """Replace {etag} by the entity tag, {etag-cut} by a shorter one, {etag-bare} by the tag without
+    """Replace {etag} by the entity tag, {etag-cut} by a shorter tag, {etag-bare} by the tag without
     quotes."""
     cut = text.replace("{etag-cut}", etag[:-2] + '"').replace("{etag-bare}", etag.strip('"'))
     return cut.replace("{etag}", etag)
@@ -135,7 +134,7 @@ def _assert_error_page(response: Response) -> None:
 
 
 def _assert_right(case: Case, answer: Answer, etag: str) -> None:
-    """Assert that there is one response, what the case says of it, and what is true of all."""
+    """Assert that there is one response, and that it is correct for this case and for any case."""
     if case.raw.startswith(b"HEAD "):
         assert answer.data.endswith(b"\r\n\r\n"), "HEAD has a body"
         response = Response(answer.data, b"")
@@ -177,7 +176,7 @@ def _check(everyone: Everyone, case: Case, in_pieces: bool) -> None:
 
 @pytest.mark.parametrize("group", CASES)
 def test_cases(everyone: Everyone, group: str) -> None:
-    """Each request of a table is answered in the same way by all servers, and as the table says."""
+    """All servers answer each request of a table in the same way, and as the table says."""
     wrong = []
     for case in CASES[group]:
         try:

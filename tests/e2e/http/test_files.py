@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Files that change, disappear or shrink while they are served, and files larger than any buffer.
 
-Each process and each event loop has a cache of its own, so every server is tested.
+Each process and each event loop has its own cache, so every server is tested.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture
 def file(server: Server, site: Path) -> Iterator[Path]:
-    """Yield the path of a file that this test makes, with a name that no other has had."""
+    """Yield the path of a file for this test, with a name that no other test has used."""
     path = site / "public" / "t" / f"made-{server.name}-{next(NUMBERS)}.txt"
     yield path
     path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
@@ -40,7 +40,7 @@ def file(server: Server, site: Path) -> Iterator[Path]:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
-    """A switched link takes effect after a restart; a replaced file takes effect at once."""
+    """A server uses a replaced file at once, and a changed link `public` after a restart."""
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "name.txt").write_text(name)
@@ -60,14 +60,14 @@ def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("instead", ["nothing", "folder", "link that leads out", "another file"])
 def test_deleted_file_is_released(server: Server, file: Path, instead: str) -> None:
-    """A request for a deleted file is 404, and its space on the disk is free again. A file in its
-    place has another ETag."""
+    """After a file is deleted, no process keeps it open, and a request for it gets status 404. If
+    another file has the same name, the response has another ETag."""
     file.write_bytes(eighty_kilobytes())
     fields = {412: ("If-Match", '"x"'), 416: ("Range", "bytes=90000-"), 200: ("Range", "x")}
     with Client(server) as client:
         for status, field in fields.items():
             raw = request("GET", f"/t/{file.name}", (field,))
-            # By the same worker, if possible.
+            # On the same connection, so that the same worker serves it.
             before = client.exchange(raw) if server.kind.keeps_alive else send(server, raw)
             assert before.status == status
         file.unlink()
@@ -86,8 +86,8 @@ def test_deleted_file_is_released(server: Server, file: Path, instead: str) -> N
 
 
 def test_file_from_the_future(server: Server, file: Path) -> None:
-    """Last-Modified is never in the future (RFC 9110, section 8.8.2.1). Another time of the same
-    content is another ETag."""
+    """Last-Modified is never in the future (RFC 9110, section 8.8.2.1). The ETag changes with the
+    file's time, even if the content is the same."""
     file.write_bytes(b"future")
     before = fetch(server, f"/t/{file.name}")
     future = 4_000_000_000  # the year 2096
@@ -103,7 +103,7 @@ def test_file_from_the_future(server: Server, file: Path) -> None:
 
 def test_change_is_seen_at_once(server: Server, file: Path) -> None:
     """A request sent after a change gets the new content, even if the change is within one tick of
-    the file clock, or if other clients are being sent the same file."""
+    the file clock, or if other clients are receiving the file."""
     target = f"/t/{file.name}"
     file.write_bytes(b"0000")
     over = threading.Event()
@@ -112,7 +112,7 @@ def test_change_is_seen_at_once(server: Server, file: Path) -> None:
         while not over.is_set():
             with Client(server) as client:
                 assert client.exchange(request("GET", target)).body.isdigit()
-                # A kept connection may be closed because others wait.
+                # The server may close a kept connection because other clients wait.
                 with contextlib.suppress(EndOfStreamError, ConnectionError):
                     for _ in range(19 if server.kind.keeps_alive else 0):
                         assert client.exchange(request("GET", target)).body.isdigit()
@@ -131,8 +131,8 @@ def test_change_is_seen_at_once(server: Server, file: Path) -> None:
 
 @of_kind("keeps_alive")
 def test_change_within_a_round(server: Server, file: Path) -> None:
-    """An event loop checks a file once in an iteration. A client accepted in a long iteration,
-    after the change, gets the new content."""
+    """A client accepted after a change of a file gets the new content, even in the same long
+    iteration of the event loop, which checks a file once in an iteration."""
     wanted, long = request("GET", f"/t/{file.name}"), request("GET", "/sorted") * 16
     before, behind = b"before" * 4000, b"behind" * 4000  # long: the connection stays open
     file.write_bytes(before)
@@ -140,7 +140,7 @@ def test_change_within_a_round(server: Server, file: Path) -> None:
     with crowd(server, 10, b"") as (first, *busy), ExitStack() as stack:
         for client in (first, *busy):
             assert client.exchange(wanted).body == before
-        busy[0].send(long)  # while this is computed, the next loop iteration fills: in this order
+        busy[0].send(long)  # meanwhile the requests of the next iteration come, in this order
         first.send(wanted)
         for client in busy[1:]:
             client.send(long)
@@ -160,7 +160,7 @@ def test_change_in_a_long_round(server: Server, file: Path) -> None:
         for client in (first, *busy, last):
             client.exchange(request("HEAD", DIGITS), "HEAD")
         time.sleep(-(time.time() + 0.15) % 1)
-        for client in (first, *busy):  # while the first is served the next iteration fills
+        for client in (first, *busy):  # the others wait for the next iteration
             client.send(request("GET", "/sorted") * 16)
         last.send(request("GET", f"/t/{file.name}"))
         while last.is_quiet(0.01):
@@ -173,7 +173,7 @@ def test_change_in_a_long_round(server: Server, file: Path) -> None:
 
 
 def test_file_that_shrinks(server: Server, file: Path) -> None:
-    """A file that shrinks while it is sent ends that connection only, and the server continues."""
+    """If a file shrinks while it is sent, only this connection ends, and the server continues."""
     with file.open("wb") as big:
         big.truncate(50_000_000)
     with Client(server, receive_buffer=4096) as client:
@@ -191,13 +191,13 @@ MEMORY_LIMIT_KB = 24 * 1024
 
 
 def _download(client: Client, size: int) -> bool:
-    """Read so many bytes of the big file piece by piece; return whether they are right."""
+    """Read `size` bytes of the big file in pieces; return whether they are correct."""
     assert client.read_head().startswith(b"HTTP/1.1 20")
     return all(client.read_exactly(MB) == big_pattern(at, MB) for at in range(0, size, MB))
 
 
 def _assert_little_memory(server: Server) -> None:
-    """Assert that each of its processes needs a fraction of the memory that it has sent."""
+    """Assert that each process of the server has used less memory than the size of the file."""
     peaks = [processes.status_number(pid, "VmHWM") for pid in server.pids()]
     assert is_sanitized(server.binary) or max(peaks) < MEMORY_LIMIT_KB, peaks
 
@@ -221,8 +221,8 @@ def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
 
 @of_kind("keeps_alive")
 def test_slow_reader_of_many_small_answers(start: Start) -> None:
-    """If a client pipelines and reads no response, the server stops reading its requests. When it
-    reads, it gets all responses."""
+    """If a client pipelines and reads no response, the server stops reading requests. When the
+    client reads again, it gets all responses."""
     server = start()
     count = 400
     with Client(server, receive_buffer=1 << 16) as client:

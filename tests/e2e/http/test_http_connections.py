@@ -41,7 +41,7 @@ def test_pipelined_in_one_segment(server: Server, store: RedisClient) -> None:
 
 @of_kind("not keeps_alive")
 def test_closes_after_each_response(server: Server) -> None:
-    """A server without keep-alive sends close in each response and then closes."""
+    """A server without keep-alive sends `Connection: close` in each response, and closes."""
     for raw in (KEPT, b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"):
         with Client(server) as client:
             client.send_if_open(raw * 3)
@@ -53,7 +53,7 @@ def test_closes_after_each_response(server: Server) -> None:
 
 @of_kind("keeps_alive")
 def test_limit_of_requests_per_connection(server: Server) -> None:
-    """The thousandth response has close, and the connection ends with it."""
+    """The thousandth response has `Connection: close`, and then the connection ends."""
     with Client(server) as client:
         for _ in range(10):
             client.send(KEPT * 100)
@@ -76,7 +76,7 @@ def test_half_close_in_mid_request(server: Server) -> None:
 
 
 def test_resets(server: Server, store: RedisClient) -> None:
-    """Clients that reset at any point of an exchange disturb no other client."""
+    """Clients that reset their connection at any point of an exchange disturb no other client."""
     post = request("POST", "/guestbook", (FORM,), b"guest-name=a&guest-remarks=b")
     for raw in (b"", b"GET /t/di", post[:-5], KEPT, request("GET", "/t/big.bin"), KEPT * 50):
         for pause in (0.0, 0.02):
@@ -114,8 +114,8 @@ def test_date_moves_on(server: Server) -> None:
 @of_kind("keeps_alive")
 @pytest.mark.shared_code
 def test_pipelined_after_a_body(server: Server, store: RedisClient) -> None:
-    """The next request begins directly after a body, also after a body of a GET, which means
-    nothing (RFC 9110, section 9.3.1)."""
+    """The next request begins directly after a body, also after the body of a GET, which has no
+    meaning (RFC 9110, section 9.3.1)."""
     posts = [case.raw for case in CASES["bodies"] if case.statuses == (303,)]
     raws = [*posts, request("GET", "/t/digits.txt", (), b"GET /none HTTP/1.1\r\n\r\n")]
     with Client(server) as client:
@@ -136,7 +136,7 @@ def test_expect_continue(
     server: Server, store: RedisClient, value: str, at_once: bool, how: tuple[str, str]
 ) -> None:
     """The server sends 100 before the client has sent a byte of the body. A client that does not
-    wait for it may still get it, and gets one final response."""
+    wait may get the 100, and gets one final response."""
     fields: Fields = (FORM, ("Expect", value), how)
     body = CHUNKS if how == CHUNKED else BODY
     with Client(server) as client:
@@ -163,8 +163,8 @@ def test_expect_continue_in_1_0(server: Server, store: RedisClient) -> None:
 
 # ---- The last bytes ----
 #
-# They wait in the kernel between the call that sends them and the call that closes. In this time a
-# process can be killed or stopped, or a client can send data that the server never reads.
+# The last bytes wait in the kernel between the calls that send and close. In this time a process
+# can be killed or stopped, or a client can send data that the server never reads.
 
 PIECES = {"/t/digits.txt": "send", "/t/80k.bin": "sendfile"}
 """The call that sends the last bytes."""
@@ -173,7 +173,7 @@ SEGMENTS_IN = 140
 
 
 def _segments(server: Server, raw: bytes, ends: bool) -> int:
-    """Return how many segments arrived from the connect to the response, or to the FIN after it."""
+    """Return the number of received segments until the response, or the FIN if `ends`."""
     with Client(server) as client:
         assert client.exchange(raw).status == 200
         if ends:
@@ -185,15 +185,13 @@ def _segments(server: Server, raw: bytes, ends: bool) -> int:
 
 
 def _fewest(server: Server, raw: bytes, ends: bool) -> int:
-    """Return the fewest segments of many tries: a busy kernel acknowledges more often."""
+    """Return the lowest number of segments of many tries: a busy kernel acknowledges more often."""
     return min(_segments(server, raw, ends) for _ in range(30))
 
 
 @pytest.mark.parametrize("target", PIECES)
 def test_end_costs_no_packet(server: Server, target: str) -> None:
-    """The last bytes and the FIN are one segment, whether the client or the server ends the
-    connection. A file of 80 KB that ends a connection even needs one segment less: the kernel fills
-    all of them."""
+    """The last bytes and the FIN are one segment, so the end of a connection costs no segment."""
     last, kept = (request("GET", target, fields) for fields in (CLOSE, ()))
     with_end = _fewest(server, last, ends=True)
     assert with_end == _fewest(server, last, ends=False)
@@ -202,7 +200,7 @@ def test_end_costs_no_packet(server: Server, target: str) -> None:
 
 @pytest.fixture
 def faulty(binary: Path, site: Path, redis: PrivateRedis) -> Iterator[FaultyServer]:
-    """Yield a server that a test can signal after a call; at the end it is killed."""
+    """Yield a server in which a call can raise a signal; kill the server afterwards."""
     options = ("--no-confinement", "--workers", "2")
     server = FaultyServer(binary, site, redis.url(4062), options)
     try:
@@ -215,8 +213,8 @@ def faulty(binary: Path, site: Path, redis: PrivateRedis) -> Iterator[FaultyServ
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("target", PIECES)
 def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int) -> None:
-    """A process killed after its send: the kernel closes, and the response arrives. A stopped
-    process: the kernel waits 0.2 s, then sends the response anyway."""
+    """The response arrives although the process is killed or stopped between send and close. If it
+    is stopped, the kernel waits 0.2 s before it sends the last bytes."""
     if faulty.kind.completes and PIECES[target] == "send":
         pytest.skip("the kernel sends, ends and closes without the process between")
     right = fetch(faulty, target, *CLOSE)
@@ -232,9 +230,9 @@ def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int)
 @pytest.mark.parametrize(("late", "stops"), [(b"\r\n", False), (KEPT, False), (KEPT, True)])
 @undisturbed_test(REDIS_TIME)
 def test_bytes_that_the_server_does_not_read(start: Start, late: bytes, stops: bool) -> None:
-    """A client that sends more after its last request, even an empty line (RFC 9112, section 2.2),
-    resets its connection, but only after the response. The request is the last because it asks for
-    close, or because the server stops; then the client cannot know it."""
+    """A client that sends more data after its last request gets the response before a reset. The
+    data may be an empty line (RFC 9112, section 2.2). The request is the last because of
+    `Connection: close`, or because the server stops."""
     with PrivateRedis() as redis:
         server = start(redis=redis.url())
         right = fetch(server, "/guestbook", *CLOSE)
@@ -268,7 +266,7 @@ def test_empty_line_is_no_request(start: Start) -> None:
 
 
 def test_bytes_behind_a_long_response(start: Start) -> None:
-    """Bytes that arrive while a long response is in the kernel cost no byte of it."""
+    """A client gets a whole long response although it sends more requests meanwhile."""
     size = 1 << 20
     part = request("GET", "/t/big.bin", (*CLOSE, ("Range", f"bytes=0-{size - 1}")))
     with Client(start(), receive_buffer=1 << 16) as client:

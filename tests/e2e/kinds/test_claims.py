@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The servers' claims about themselves: where they wait, and what a request costs.
 
-claims.txt has the sentences, each with the test that checks it. A change of the sentence must also
-check its test.
+claims.txt has the sentences, each with the test that checks it. If a sentence changes, check its
+test, too.
 """
 
 import os
@@ -43,13 +43,13 @@ HERE = Path(__file__).parent
 
 
 def _words(text: str) -> str:
-    """Return the text on one line, without comment marks and Markdown."""
+    """Return a text on one line, without comment marks and Markdown."""
     text = re.sub(r"^ \*", "", text, flags=re.MULTILINE)
     return " ".join(re.sub(r"[`*]|\]\([^)]*\)|\[", "", text).split())
 
 
 def test_each_claim_is_made_and_has_a_test() -> None:
-    """Each sentence is in an opening comment, the README or an explanation."""
+    """Each sentence of claims.txt is in an opening comment, the README or an explanation."""
     files = [REPOSITORY / "README.md", *REPOSITORY.glob("docs/explanation/*.md")]
     files += REPOSITORY.glob("[0-9][0-9]_*/main.c")
     texts = [_words(path.read_text(encoding="utf-8")) for path in files]
@@ -60,7 +60,7 @@ def test_each_claim_is_made_and_has_a_test() -> None:
         assert any(_words(sentence) in text for text in texts), f"not in a comment: {line}"
 
 
-# ---- Where does it wait? ----
+# ---- Where does a server wait? ----
 
 # The call in which the main thread sleeps, and the calls of idle workers and of workers with a
 # silent client (or Redis); None if there are no workers.
@@ -77,7 +77,8 @@ SLEEP = {
 
 
 def _expected(name: str, silent: int) -> tuple[str, Counter[str]]:
-    """Return where the threads sleep while so many clients, or Redis, are waited for."""
+    """Return the expected result of `waiting` with this number of silent clients, or of clients
+    that wait for Redis."""
     main, idle, busy = SLEEP[name]
     workers: Counter[str] = Counter()
     if name == "iterative":
@@ -97,12 +98,11 @@ def _sleeps(server: Server, silent: int) -> None:
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 @undisturbed_test(REDIS_TIME)
 def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
-    """Idle, with silent clients and with a silent Redis, each thread sleeps in the documented call,
-    and no thread sleeps in another one."""
+    """Each thread sleeps in the documented call, also with silent clients or a silent Redis."""
     skip_unless_visible()
     server = start("--workers", str(WORKERS), redis=own.url())
     if server.name not in SLEEP:
-        pytest.skip("its waiting calls are not documented")
+        pytest.skip("the waiting calls of this server are not documented")
     _sleeps(server, 0)
     silent = 1 if server.kind.is_stalled_by_one else 3
     with crowd(server, silent, HALF) as clients:
@@ -127,12 +127,12 @@ def test_loop_sleeps_for_no_client_alone(start: Start) -> None:
     end = deadline_in(TIMEOUT)
     with crowd(server, 2, b"") as silent:
         while any(client.is_quiet(0.005) for client in silent):
-            assert time.monotonic() < end, "their time does not end"
+            assert time.monotonic() < end, "silent clients do not time out"
             slept[call_of(server.pid, server.pid)[0]] += 1
     known = ("", SLEEP[server.name][0])
     elsewhere = {call: times for call, times in slept.items() if call not in known}
-    # The check may find it in the middle of a call that does not wait.
-    assert sum(elsewhere.values()) < 5, f"it also slept in {elsewhere}"
+    # The check may find the loop in the middle of a call that does not wait.
+    assert sum(elsewhere.values()) < 5, f"the loop also slept in {elsewhere}"
 
 
 @of("forking")
@@ -153,7 +153,7 @@ def test_parent_never_reads(start: Start, own: PrivateRedis, tmp_path: Path) -> 
 @of("preforking", "prethreading", "multicore")
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_wakes_one(start: Start) -> None:
-    """03, 05, 09: a connection wakes one worker, and all others stay asleep."""
+    """03, 05, 09: a connection wakes one worker; all others continue to sleep."""
     skip_unless_visible()
     workers, connections = 16, 40
     server = start("--workers", str(workers), at_rest=True)
@@ -169,7 +169,7 @@ def test_wakes_one(start: Start) -> None:
         wait_until(lambda: waiting(server)[1] == idle, "all workers sleep")
         fetch(server, "/t/digits.txt")
     woken = switches() - before
-    # Waking all would be 16 for each; a worker may sleep again for its client, or for a lock.
+    # A herd would be 16 wake-ups for each; a worker may sleep again for its client, or for a lock.
     assert connections <= woken + 1 < 5 * connections
 
 
@@ -183,7 +183,7 @@ def test_each_of_a_burst_is_taken(start: Start) -> None:
     for pid in server.pids():
         _queue_up_behind_main(server, pid)
         os.kill(pid, signal.SIGSTOP)
-    with crowd(server, workers, HALF) as clients:  # all arrive before any worker is woken
+    with crowd(server, workers, HALF) as clients:  # all connect before a worker wakes
         for pid in server.pids():
             os.kill(pid, signal.SIGCONT)
         for client in clients:
@@ -192,7 +192,7 @@ def test_each_of_a_burst_is_taken(start: Start) -> None:
 
 
 def _queue_up_behind_main(server: Server, pid: int) -> None:
-    """Run all on one processor; a woken worker does not interrupt the thread that wakes it."""
+    """Let all threads share a processor, so that a woken worker does not interrupt main."""
     processor = {min(os.sched_getaffinity(server.pid))}
     for task in processes.tasks(pid):
         os.sched_setaffinity(task, processor)
@@ -200,7 +200,7 @@ def _queue_up_behind_main(server: Server, pid: int) -> None:
             os.sched_setscheduler(task, os.SCHED_BATCH, os.sched_param(0))
 
 
-# ---- What does it cost? ----
+# ---- What does a request cost? ----
 
 
 def _calls(start: Start, tmp_path: Path, serve: Callable[[Server], object]) -> Counter[str]:
@@ -208,10 +208,10 @@ def _calls(start: Start, tmp_path: Path, serve: Callable[[Server], object]) -> C
     skip_unless_traceable()
     server = start("--workers", str(WORKERS))
     fetch(server, "/t/digits.txt", *CLOSE)  # the file is open now
-    wait_until(lambda: server.is_at_rest(WORKERS), "it is at rest")
+    wait_until(lambda: server.is_at_rest(WORKERS), "the server is at rest")
     trace = Trace(server, tmp_path / f"trace-{len(list(tmp_path.iterdir()))}")
     serve(server)
-    wait_until(lambda: server.is_at_rest(WORKERS), "it is at rest again")
+    wait_until(lambda: server.is_at_rest(WORKERS), "the server is at rest again")
     assert server.stop() == 0
     return trace.calls()
 
@@ -238,7 +238,7 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
 @pytest.mark.plain_build("sanitizers make calls of their own")
 @undisturbed_test(1)
 def test_change_of_interest(start: Start, tmp_path: Path) -> None:
-    """To start watching a client costs an assignment in 06, and a system call in 07."""
+    """To start watching a client, 06 assigns to a variable, and 07 makes a system call."""
     connections = 5
 
     def in_one_piece(server: Server) -> None:
@@ -268,7 +268,7 @@ def test_change_of_interest(start: Start, tmp_path: Path) -> None:
 
 @of("poll")
 def test_poll_hands_over_everything(start: Start) -> None:
-    """06: each poll() call gets all connections, idle ones too."""
+    """06: each poll() call gets all connections, also idle connections."""
     skip_unless_visible()
     server = start()
     wait_until(lambda: _polled(server) == 1, "only the listening socket is watched")
@@ -279,7 +279,8 @@ def test_poll_hands_over_everything(start: Start) -> None:
 
 
 def _polled(server: Server) -> int:
-    """Return how many descriptors its poll() call has; 0 if it does not sleep in it."""
+    """Return the number of descriptors in the server's poll() call; 0 if it does not sleep in
+    poll()."""
     call, arguments = call_of(server.pid, server.pid)
     return arguments[1] if call == native("poll") else 0
 
@@ -287,7 +288,7 @@ def _polled(server: Server) -> int:
 @of("poll", "epoll", "prethreading", "iterative")
 @undisturbed_test(REDIS_TIME)
 def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
-    """06, 07: all clients share one connection to Redis; 05: as many as are used at once."""
+    """06, 07: all clients share a connection to Redis. 01, 05: serial clients use one."""
     server = start("--workers", str(WORKERS), redis=own.url())
     before = own.client().connections()
     at_once = 1 if server.name in ("prethreading", "iterative") else 10
@@ -298,7 +299,7 @@ def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
         assert {client.read().status for client in clients} == {200}
     for _ in range(10):
         assert fetch(server, "/guestbook").status == 200
-    assert own.client().connections() - before == 2  # one of them is that of own.client()
+    assert own.client().connections() - before == 2  # one connection is own.client()
 
 
 @of("prethreading")
@@ -312,11 +313,11 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis) -> None:
         def both_wait() -> None:
             wait_until(lambda: waiting(server)[1]["futex"] == 2, "both threads wait")
 
-        # A thread that wakes takes its lock inside the C library, where it is not counted.
+        # A thread that wakes takes the lock inside the C library, where the call is not counted.
         costs = {ELSEWHERE: 2, DIGITS: 2 + 2, VISIT: 2 + 2 + 2}
         for raw, cost in costs.items():
             for path in ("/guestbook", "/t/digits.txt"):
-                fetch(server, path)  # the cache has them now
+                fetch(server, path)  # now both are in the cache
             both_wait()
             plan.count("pthread_mutex_lock")
             for _ in range(3):

@@ -44,7 +44,7 @@ from ..tracing import call_of, native, skip_unless_visible
 @of("iterative", "preforking", "prethreading")
 @undisturbed_test(REQUEST_TIME)
 def test_the_rest_wait_in_the_backlog(start: Start) -> None:
-    """01, 03: clients that are not served wait in the kernel; 05: in a queue of the main thread."""
+    """01, 03: waiting clients are in the kernel's backlog; 05: in the main thread's queue."""
     server = start("--workers", str(WORKERS))
     holders = 1 if server.name == "iterative" else WORKERS
     with silent(server, holders) as holding, crowd(server, 3, DIGITS) as others:
@@ -66,10 +66,10 @@ def test_queue_holds_more_than_the_backlog(start: Start) -> None:
         while call_of(server.pid, server.pid)[0] != "futex":
             stack.enter_context(Client(server)).send(HALF)
             count += 1
-            wait_until(lambda: _main_sleeps(server), "it has been accepted")
+            wait_until(lambda: _main_sleeps(server), "the client is accepted")
         assert count > 4 + 2
         stack.enter_context(Client(server)).send(HALF)
-        wait_until(lambda: accept_queue(server.port) == 1, "one waits in the backlog")
+        wait_until(lambda: accept_queue(server.port) == 1, "a client waits in the backlog")
 
 
 def _main_sleeps(server: Server) -> bool:
@@ -94,7 +94,7 @@ def test_idle_client_holds_its_worker(start: Start) -> None:
 
 
 def test_length_of_the_backlog(start: Start) -> None:
-    """The backlog is as long as requested, or as the kernel allows: it lowers the rest silently."""
+    """The backlog is as long as requested, up to the kernel's limit (somaxconn)."""
     most = int(Path("/proc/sys/net/core/somaxconn").read_text())
     assert longest_backlog(start().port) == min(limit("DEFAULT_BACKLOG"), most)
     assert longest_backlog(start("--backlog", "37").port) == min(37, most)
@@ -120,7 +120,7 @@ def test_full_backlog(start: Start) -> None:
 
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
-    """Yield with as many descriptors as this process may have."""
+    """Let this process have 8,192 descriptors during a test."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] != resource.RLIM_INFINITY and before[1] < 8192:
         pytest.skip("this needs 8,192 descriptors (ulimit -Hn)")
@@ -133,7 +133,7 @@ def many_descriptors() -> Iterator[None]:
 @of("forking", "threading")
 @undisturbed_test(REQUEST_TIME)
 def test_limit_of_children(start: Start) -> None:
-    """02, 04: a thousand clients are served at once; then none is accepted until one ends."""
+    """02, 04: a thousand clients are served at once; others are accepted when these leave."""
     most = limit("CHILDREN_LIMIT")
     server = start()
 
@@ -157,15 +157,15 @@ def test_limit_of_children(start: Start) -> None:
 @of("forking", "preforking", "multicore")
 @undisturbed_test(REQUEST_TIME)
 def test_crash_of_a_child(start: Start, arch: str) -> None:
-    """02, 03: a crash ends one client's connection only; 03 forks another worker. 09: it ends the
-    connections of one worker. The program that starts the server may ignore SIGCHLD."""
+    """02, 03: a crash ends one client's connection only. 09: a crash ends the connections of one
+    worker. 03, 09 fork another worker. The program that starts the server may ignore SIGCHLD."""
     skip_unless_visible()
-    # A hash assigns all of 24 clients to one of four workers with a probability of 1 : 10**13.
+    # The probability that a hash assigns all 24 clients to one of four workers is 1 : 10**13.
     count, options = (24, ("--listener-each",)) if arch == "multicore" else (3, ())
     prefix = ("env", "--ignore-signal=CHLD")
     server = start("--workers", str(WORKERS), *options, prefix=prefix)
     if arch != "forking":
-        wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
+        wait_until(lambda: server.is_at_rest(WORKERS), "the server has all workers")
     with silent(server, count) as clients:
 
         def busy() -> list[int]:
@@ -182,7 +182,7 @@ def test_crash_of_a_child(start: Start, arch: str) -> None:
         answer(kept)
     wait_until(lambda: server.is_at_rest(WORKERS), "there are as many workers as before")
     line = f"child {crashed} was ended by signal 9 (Killed); the kernel's log"
-    wait_until(lambda: line in server.stderr, "the log has it")
+    wait_until(lambda: line in server.stderr, "the log reports the crash")
     assert fetch(server, "/t/digits.txt").status == 200
 
 
@@ -199,11 +199,11 @@ def test_crash_of_a_thread(start: Start) -> None:
 
 
 @of("poll", "epoll")
-@pytest.mark.plain_build("a sanitizer keeps what is free")
+@pytest.mark.plain_build("a sanitizer keeps freed memory")
 @undisturbed_test(REDIS_TIME)
 def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
-    """After many responses at once, their memory goes back to the kernel (within
-    TRIM_INTERVAL). Each connection then holds less than a kilobyte, and 128 KB are kept."""
+    """After many simultaneous responses, the server returns memory to the kernel within
+    TRIM_INTERVAL. It keeps less than a kilobyte for each connection, and 128 KB."""
     clients, kept = 800, 128 * 1024
     with PrivateRedis() as redis:
         server = start(redis=redis.url())
@@ -218,4 +218,4 @@ def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
             redis.resume()
             for client in idle:
                 assert client.read().status in (200, 503)
-            wait_until(lambda: each() < 1024 + kept / clients, "the memory is given back")
+            wait_until(lambda: each() < 1024 + kept / clients, "the memory is returned")

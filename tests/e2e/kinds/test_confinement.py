@@ -38,8 +38,8 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
 NOT_ALWAYS = toml_of(Path(__file__).with_name("not_always.toml"))
 
 BY_ITSELF = {"accept4", "recvfrom", "sendto", "sendmsg", "getsockopt"}
-"""What the kernel does by itself for a server with io_uring. The list is the same for all servers:
-to refuse these calls would gain nothing, because the ring may do the same."""
+"""The calls that io_uring makes unnecessary. They are in the list of each server, because the ring
+can do the same operations anyway."""
 
 
 def landlock_version() -> int:
@@ -49,7 +49,7 @@ def landlock_version() -> int:
 
 
 def listed(binary: Path) -> set[str]:
-    """Return the calls that --print-syscalls prints, one name a line, each once."""
+    """Return the calls that --print-syscalls prints. Assert that each name is printed once."""
     code, out, err = run_to_end(binary, "--print-syscalls")
     assert (code, err) == (0, "")
     names = out.split()
@@ -58,24 +58,24 @@ def listed(binary: Path) -> set[str]:
 
 
 def _has_log_writer(server: Server) -> bool:
-    """Return whether a child of the server has a session of its own."""
+    """Return whether a child of the server has its own session, as the log writer does."""
     children = psutil.Process(server.pid).children()
     return any(os.getsid(child.pid) == child.pid for child in children)
 
 
 def test_list_of_calls(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
-    """The calls that a server keeps are exactly those that it makes."""
+    """The list of allowed calls has exactly the calls that a server makes."""
     skip_unless_traceable()
     root = build_project_site(tmp_path, REPOSITORY)
     (root / "public" / "large").write_bytes(bytes(100_000))
     server = start("--log", root=root, redis=own.url(1))
-    wait_until(lambda: _has_log_writer(server), "the log writer has left: it is no worker")
-    wait_until(lambda: server.is_at_rest(4), "it has all its workers")
+    wait_until(lambda: _has_log_writer(server), "the log writer has left the session")
+    wait_until(lambda: server.is_at_rest(4), "the server has all workers")
     trace = Trace(server, tmp_path / "trace")
     for _ in range(2):
         for target in ("/", "/large", "/guestbook", "/sorted", "/none", "/go/x", "/home"):
             fetch(server, target)
-        os.utime(root / "templates" / "guestbook" / "index.html")  # it is read again
+        os.utime(root / "templates" / "guestbook" / "index.html")  # the server reads it again
         assert sign(server, "Ann", "traced").status == 303
         send_to_end(server, b"nonsense\r\n\r\n")
         own.kill()
@@ -91,7 +91,7 @@ def test_list_of_calls(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
         os.kill(min(before), signal.SIGKILL)
         wait_until(
             lambda: bool(set(server.children()) - before) and server.is_at_rest(4),
-            "another is there",
+            "the worker is replaced",
         )
     fetch(server, "/")
     assert server.stop() == 0
@@ -112,12 +112,12 @@ HEAP_FILES = {
 
 @of("threading", "prethreading")
 def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
-    """The C library opens for the heaps of threads the files that lib/calls.h names. Landlock
-    refuses them if the kernel has it, and the server logs no fault."""
+    """For the heaps of threads the C library opens only the files that lib/calls.h names. Landlock,
+    if the kernel has it, refuses these files, and the server logs no error."""
     skip_unless_traceable()
     server = start("--workers", "8", at_rest=True)
     trace = Trace(server, tmp_path / "trace")
-    for _ in range(3):  # long forms at once: heaps grow, and shrink
+    for _ in range(3):  # heaps grow and shrink
         body = form(guest_name="x", guest_remarks="%" * 20000)
         with crowd(server, 8, request("POST", "/guestbook", (FORM, *CLOSE), body)) as clients:
             assert {client.read().status for client in clients} == {400}
@@ -135,12 +135,12 @@ def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
 def _intruded(binary: Path, root: Path, url: str, *options: str, **variables: str) -> Server:
     """Return a server under an attacker's control: see tests/faults/intruder.c."""
     words = ("env", f"LD_PRELOAD={INTRUDER}", *(f"{key}={it}" for key, it in variables.items()))
-    # --log: io_uring accepts by itself, and then asks for the address.
+    # With --log a server with io_uring asks for the client's address.
     return Server(binary, root, url, ("--workers", "2", "--log", *options), words)
 
 
 def intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> dict[str, int]:
-    """Return the results of the intruder's attempts: an errno each, 0 for success."""
+    """Return the result of each of the intruder's attempts, by name: an errno, or 0 for success."""
     if not INTRUDER.exists():
         pytest.fail(f"{INTRUDER} is missing: build it first (make faults)", pytrace=False)
     with PrivateRedis() as other:
@@ -178,7 +178,7 @@ def test_intruder(binary: Path, site: Path, redis: PrivateRedis) -> None:
 def test_refused_under_a_long_name(
     binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path
 ) -> None:
-    """A server with a very long name also logs the call that was refused."""
+    """A server with a very long name also logs a refused call."""
     link = tmp_path / ("x" * 200)
     link.symlink_to(binary)
     assert intrude(link, site, redis)["execve"] == errno.ENOSYS
@@ -186,22 +186,22 @@ def test_refused_under_a_long_name(
 
 @pytest.mark.shared_code
 def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> None:
-    """With --no-confinement the same attempts succeed: so only the confinement prevents them."""
+    """With --no-confinement the same attempts succeed, so only the confinement prevents them."""
     got = intrude(binary, site, redis, "--no-confinement")
     # There is no such program, and the intruder traces no process.
     assert (got.pop("execve"), got.pop("ptrace")) == (errno.ENOENT, errno.ESRCH)
-    # The ring always refuses what the server does not need: test_ring.py.
+    # The ring always refuses operations that the server does not need: test_ring.py.
     assert {error for name, error in got.items() if not name.startswith("ring_")} == {0}, got
 
 
 @pytest.mark.shared_code
 def test_crash_reports_its_kind(binary: Path, site: Path, redis: PrivateRedis) -> None:
-    """The message of the C library about a corrupt heap is printed."""
+    """A crashing server prints the C library's message about a corrupt heap."""
     server = _intruded(binary, site, redis.url(), FREE_TWICE="1").start()
     try:
         with Client(server) as client:
             client.send(request("GET", "/"))
-            wait_until(lambda: "double free" in server.stderr, "its message is printed")
+            wait_until(lambda: "double free" in server.stderr, "the message is printed")
         assert "is not in its list" not in server.stderr
     finally:
         server.kill()
@@ -235,7 +235,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the
 
 @as_root
 def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
-    """With --user all its processes have that user and its groups, and none of root's rights."""
+    """With --user all processes run as this user, with its groups and without root's rights."""
     nobody = pwd.getpwnam("nobody")
     server = start("--user", "nobody", root=open_site, redis=redis.url(4050))
     for pid in server.pids():
@@ -245,7 +245,7 @@ def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
         assert int(status(pid, "CapEff")[0], 16) == int(status(pid, "CapPrm")[0], 16) == 0
     assert fetch(server, "/").status == 200
     assert sign(server, "Ann", "as nobody").status == 303
-    # A file that only root may read does not exist for it.
+    # The server answers 404 for a file that only root may read.
     secret = open_site / "public" / "secret.txt"
     secret.write_text("for root")
     secret.chmod(0o600)

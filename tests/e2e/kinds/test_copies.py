@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the documents say about a copy of the project is true: docs/tutorial/own-server.md for an
-architecture that none of the seven servers has, and the example of docs/how-to/add-a-page.md."""
+"""The steps of two documents work in a copy of the project: docs/tutorial/own-server.md, with a new
+architecture, and docs/how-to/add-a-page.md."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ from ..harness import REPOSITORY, Server
 from ..redisbox import PrivateRedis
 
 LISTENING = {'"multicore"': '"listening"', "LISTENER_OPTION": "LISTENER_EACH"}
-"""The changes that make of 09_multicore a server in which each worker always has a listener."""
+"""The changes of 09_multicore for a server in which each worker always has a listener."""
 KINDS = (
     *("asking_redis/test_redis_scarce", "kinds/test_multicore"),
     *("limits/test_stop", "limits/test_stalling"),
@@ -26,7 +26,7 @@ DOCUMENT = (REPOSITORY / "docs/how-to/add-a-page.md").read_text(encoding="utf-8"
 
 @pytest.mark.slow
 def test_an_eighth_of_a_kind_of_its_own(tmp_path: Path) -> None:
-    """A pool of event loops with a listener each works; its folder is all that is added."""
+    """A new server, a pool of event loops with a listener each, needs only a folder of its own."""
     files = ("Makefile", "README.md", "redirects", "pyproject.toml", "build/faults.so")
     folders = ("docs/explanation", "lib", "ops", "public", "templates", "tests", "build/release")
     copy = copied(tmp_path / "project", *files, *folders)
@@ -48,7 +48,8 @@ def test_an_eighth_of_a_kind_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_page_of_the_document(tmp_path: Path, redis: PrivateRedis) -> None:
-    """The document's blocks are inserted; servers of both kinds have the page, with one count."""
+    """With the code of docs/how-to/add-a-page.md both kinds of servers serve the page, and share
+    one counter in Redis."""
     servers = REPRESENTATIVES["shared_code"]
     folders = (path.name for path in REPOSITORY.glob("[0-9][0-9]_*") if path.name[3:] in servers)
     names = ("Makefile", "redirects", "lib", "ops", "public", "templates", "build/release")
@@ -58,7 +59,7 @@ def test_page_of_the_document(tmp_path: Path, redis: PrivateRedis) -> None:
         (copy / path).write_text(block, encoding="utf-8")
     (diff,) = re.findall(r"^```diff\n(.*?)^```", DOCUMENT, re.M | re.S)
     rows = "".join((copy / f"lib/app/{name}").read_text() for name in ("routes.h", "routes.c"))
-    # A student may have followed the example already: then the rows are where it puts them.
+    # A student may have followed the example already: then the rows are in the file.
     if not all(row in rows for row in re.findall(r"^\+([^+].*\n)", diff, re.M)):
         said = run("patch", "--strip=1", "--fuzz=0", cwd=copy, input=diff).stdout
         assert not re.search("offset|fuzz", said), f"its lines are in another place: {said}"

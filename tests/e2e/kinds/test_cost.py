@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a request costs in system calls and in allocations, as counts: the benchmark measures times.
+"""The cost of a request: the numbers of system calls and allocations. (The benchmark measures
+times.)
 
 cost.txt has one line for each server and kind of request. A change that adds a call or an
 allocation fails here; if it is intended, change the line.
@@ -35,42 +36,40 @@ TARGETS = {
     "guestbook": "/guestbook",
 }
 REQUESTS = 2
-# What is done once for all requests, or once for a connection, is not in the difference.
+# The difference does not include work that is done once for all requests or for a connection.
 TIMES = (1, 1 + REQUESTS)
-# Requests are sent one at a time, so the counts are the same every time. But if another program
-# takes the processor, a server may send in two parts, check for input once more, or wait for a
-# lock. Then the requests differ, and are repeated.
+# Requests are sent one at a time, so the counts are always the same. But if another program uses
+# the processor meanwhile, a server may send in two parts, check for input once more, or wait for a
+# lock. Then the counts differ, and the requests are repeated.
 TRIES = 10
-# A Redis connection that has been idle is checked before its use: here each has been idle, however
-# fast or busy the machine is.
+# A server checks a Redis connection that has been idle. This pause makes each connection idle, on
+# fast and on busy machines.
 REST = 1.2 * limit("REDIS_CHECK_AFTER") / 1000
-# An older call and a newer one: the C library and the processor decide which is made.
+# Two names of a call; which of both is used depends on the C library and the processor.
 SAME = {"fstat": "newfstatat", "clone3": "clone", "epoll_pwait": "epoll_wait", "ppoll": "poll"}
-# How many of these the C library makes when a thread or a child begins and ends, or waits for a
-# condition, differs between versions. A line has the number of the version that makes most, and
-# fewer are accepted. (forking's rt_sigprocmask is of glibc 2.41 and newer; some containers refuse
-# clone3.)
+# The C library makes these calls when a thread or child begins or ends, or waits for a condition.
+# Their number depends on the version: cost.txt has the highest number, and fewer are accepted.
+# (forking's rt_sigprocmask is of glibc 2.41 and newer; some containers refuse clone3.)
 AT_MOST = {"clone:ENOSYS", "futex", "madvise", "rseq", "rt_sigprocmask", "set_robust_list"}
 ACCEPTED = re.compile(r"accept4.* = [0-9]")
-# A call that has returned, and its error; after a signal, the kernel's own (ERESTART...).
+# A call that has returned, and its error; after a signal the error is ERESTART...
 CALLED = re.compile(r"(?:\d+ +)?(?:<\.\.\. )?(\w+)(?:\(| resumed>).* = (?:(?:-1|\?) (E\w+))?")
 ALLOCATING = ("malloc", "calloc", "realloc")
 Count = Callable[[str, str], list[Counter[str]]]
-"""Makes requests of a kind, with connections kept or not, so many TIMES, and counts."""
+"""Makes requests of a kind (connections kept or closed) for each of TIMES; returns counts."""
 pytestmark = pytest.mark.plain_build("sanitizers make calls and blocks of their own")
 
 
 def _is_done(server: Server) -> bool:
-    """Return whether it has closed all connections and sleeps, and no child or thread of 02 or 04
-    is left. Otherwise the next one would get another slot and Redis connection, or another
-    stack."""
+    """Return whether the server has closed all connections and sleeps, and no child or thread of 02
+    or 04 is left. Otherwise the next client would get another slot, Redis connection or stack."""
     tasks = [task for pid in server.pids() for task in processes.tasks(pid)]
     sleep = {*map(processes.state, tasks)} == {"S"}
     return sleep and not any_open(server.port) and server.is_at_rest(1)
 
 
 def _ask(server: Server, target: str, way: str, times: int, rest: float = 0) -> None:
-    """Send requests, on one connection each or all on one; before each, sleep for some seconds."""
+    """Send requests, on a new connection each or all on one. Sleep `rest` seconds before each."""
     kept = way == "kept"
     raw = request("GET", target, () if kept else (("Connection", "close"),))
     for _ in range(1 if kept else times):
@@ -78,18 +77,18 @@ def _ask(server: Server, target: str, way: str, times: int, rest: float = 0) -> 
             for _ in range(times if kept else 1):
                 time.sleep(rest)
                 assert client.exchange(raw).status in (200, 302, 404)
-        wait_until(lambda: _is_done(server), "it has finished that connection")
+        wait_until(lambda: _is_done(server), "the server has finished the connection")
 
 
 def _warm(server: Server, site: Path) -> None:
-    """Do all that is done once."""
+    """Make requests until all work that is done once is done."""
     wait_until_settled(site)
     for target in TARGETS.values():
         _ask(server, target, "closed", 2)
 
 
 def _accepted(trace: str, mark: int) -> int:
-    """Return the place in a trace at which the connection of a mark was accepted."""
+    """Return the offset in a trace at which the connection of a mark was accepted."""
     return [m.start() for m in ACCEPTED.finditer(trace[:mark])][-1]
 
 
@@ -102,14 +101,14 @@ def _between(trace: str, number: int) -> Counter[str]:
 
 
 def _of_each(counts: list[Counter[str]]) -> dict[str, float]:
-    """Return the counts of each request; a fraction, which no line has, if requests differ."""
+    """Return the counts per request; a count is a fraction if requests differ."""
     few, many = counts
     each = {name: (many[name] - few[name]) / REQUESTS for name in sorted(few | many)}
     return {name: count for name, count in each.items() if count}
 
 
 def _is_as_said(found: dict[str, float], words: list[str]) -> bool:
-    """Return whether each request costs the same, namely the names and counts of a line."""
+    """Return whether each request has the names and counts of a line of cost.txt."""
     said = {name: int(count) for name, count in zip(words[::2], words[1::2], strict=True)}
     return all(map(float.is_integer, found.values())) and all(
         found.get(name, 0) == said.get(name, 0)
@@ -119,7 +118,7 @@ def _is_as_said(found: dict[str, float], words: list[str]) -> bool:
 
 
 def _check(server: Server, what: str, count: Count) -> None:
-    """Check each line of this server and kind, or skip if there is none."""
+    """Check the lines of cost.txt for this server; skip the test if there are none."""
     table = [line.split() for line in TABLE.read_text(encoding="utf-8").splitlines()]
     key = (server.name, what)
     said = {tuple(words[1:3]): words[4:] for words in table if (words[0], words[3]) == key}
@@ -135,13 +134,13 @@ def _check(server: Server, what: str, count: Count) -> None:
             wrong.append(" ".join([server.name, kind, way, what, *figures]))
     message = "\n".join(["found:", *wrong])
     if not said:
-        pytest.skip(f"{TABLE.name} does not say what it costs; {message}")
+        pytest.skip(f"{TABLE.name} has no line for this server; {message}")
     assert not wrong, f"{TABLE.name} has other lines; {message}"
 
 
 @of_kind("not completes")
 def test_calls(start: Start, site: Path, tmp_path: Path) -> None:
-    """The system calls of a request are those of its line, if all files are open."""
+    """A request makes the system calls in its line of cost.txt, if all files are open."""
     skip_unless_traceable(attached=False)
     trace = tmp_path / "trace"
     server = start("--workers", "1", prefix=begun_by_strace(trace))
@@ -164,7 +163,7 @@ def test_calls(start: Start, site: Path, tmp_path: Path) -> None:
 
 
 def test_blocks(binary: Path, site: Path, redis: PrivateRedis) -> None:
-    """The allocations of a request are those of its line."""
+    """A request makes the allocations in its line of cost.txt."""
     with FaultyServer(binary, site, redis.url(4063), ("--workers", "1")) as server:
         plan = server.plan
 

@@ -17,7 +17,7 @@ from ..timing import wait_until
 
 pytestmark = of("multicore")
 CLIENTS = 24
-"""The probability that a hash assigns all of them to one of two workers is 1 : 8 million."""
+"""The probability that a hash assigns all clients to one of two workers is 1 : 8 million."""
 
 
 def _shares(server: Server) -> list[int]:
@@ -27,7 +27,7 @@ def _shares(server: Server) -> list[int]:
 
 
 def test_a_worker_for_each_core(binary: Path, site: Path) -> None:
-    """Only the cores that the process may use count."""
+    """The default number of workers is the number of cores that the process may use."""
     core = str(min(os.sched_getaffinity(0)))
     prefix = ("taskset", "--cpu-list", core)
     with Server(binary, site, "redis://127.0.0.1:1", prefix=prefix) as server:
@@ -38,7 +38,8 @@ def test_a_worker_for_each_core(binary: Path, site: Path) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--listener-each",)], ids=["shared", "each"])
 def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> None:
-    """With one listener the same worker gets nearly all connections, otherwise each gets some."""
+    """On a quiet server with one listener, one worker gets nearly all connections. With a listener
+    for each worker, both workers get some."""
     server = start("--workers", "2", "--each-worker", *options, at_rest=True)
     with contextlib.ExitStack() as stack:
         for _ in range(CLIENTS):
@@ -56,7 +57,7 @@ def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
     server = start("--workers", "2", *options, at_rest=True)
     busy, _ = server.children()
     os.kill(busy, signal.SIGSTOP)
-    wait_until(lambda: state(busy) == "T", "it is stopped")
+    wait_until(lambda: state(busy) == "T", "the worker is stopped")
     with crowd(server, CLIENTS, KEPT) as clients:
         for client in clients:
             client.is_quiet(0 if options else 1)
@@ -67,16 +68,16 @@ def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
 
 
 def test_a_listener_outlives_its_worker(start: Start) -> None:
-    """A new worker gets the listener of the old one, and no connection is lost between."""
+    """A new worker gets the old worker's listener, and no connection is lost meanwhile."""
     server = start("--workers", str(WORKERS), "--each-worker", "--listener-each", at_rest=True)
     first, *_ = server.children()
     for _ in range(16 * WORKERS):
         assert fetch(server, "/t/digits.txt").status == 200
     os.kill(first, signal.SIGTERM)
-    wait_until(lambda: first not in server.children(), "it has ended")
+    wait_until(lambda: first not in server.children(), "the worker has ended")
     for _ in range(16 * WORKERS):
         assert fetch(server, "/t/digits.txt").status == 200
-    wait_until(lambda: server.is_at_rest(WORKERS), "another has been forked")
+    wait_until(lambda: server.is_at_rest(WORKERS), "a new worker is forked")
     shares = _shares(server)
     assert sum(shares) == 2 * 16 * WORKERS
     assert min(shares) > 0

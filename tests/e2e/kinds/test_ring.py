@@ -29,8 +29,8 @@ MOVES_BYTES = {"accept4", "recvfrom", "sendto", "sendmsg", "epoll_wait", "poll"}
 def test_calls_of_a_request(
     start: Start, tmp_path: Path, fields: tuple[tuple[str, str], ...]
 ) -> None:
-    """The kernel accepts, receives and sends, so io_uring_enter is the only call. Only to end a
-    connection the server calls shutdown and close."""
+    """The kernel accepts, receives and sends, so a request needs no call except io_uring_enter. To
+    end a connection the server also calls shutdown and close."""
     skip_unless_traceable()
     server = start()
     fetch(server, "/redirect")
@@ -50,8 +50,8 @@ def test_calls_of_a_request(
 
 
 def test_intruder_in_the_ring(binary: Path, site: Path, redis: PrivateRedis) -> None:
-    """What seccomp cannot see, the ring refuses: the operations of the ring that would open a file,
-    make a socket or connect. With --no-confinement too, because the server needs none of them."""
+    """The ring refuses operations that open a file, make a socket or connect, because seccomp
+    cannot see them. This is true even with --no-confinement."""
     for options in ((), ("--no-confinement",)):
         got = intrude(binary, site, redis, *options)
         tried = {name: error for name, error in got.items() if name.startswith("ring_")}
@@ -59,20 +59,20 @@ def test_intruder_in_the_ring(binary: Path, site: Path, redis: PrivateRedis) -> 
 
 
 def test_urgent_data(server: Server) -> None:
-    """Each urgent byte (MSG_OOB) wakes a receive operation for nothing, and after 128 times the
-    kernel gives it to a worker thread, which sleeps. Only one such thread may exist (2 s)."""
+    """Urgent bytes (MSG_OOB) create at most one worker thread. Each byte wakes a receive operation
+    without data; after 128 times the kernel gives the operation to a worker thread. Takes 2 s."""
     with crowd(server, 20, b"G") as clients:
         for _ in range(140):
             for client in clients:
                 client.socket.send(b"x", socket.MSG_OOB)
-            time.sleep(0.005)  # so that each byte wakes the operation once more
+            time.sleep(0.005)  # each byte wakes the operation once more
         assert len(processes.tasks(server.pid)) <= 2
         assert fetch(server, "/t/digits.txt").status == 200
 
 
 def test_stop_while_a_client_reads_slowly(start: Start) -> None:
-    """A cancelled send operation may have sent a part. Nothing may be begun after that: the server
-    ends when its time to stop is over (7 s)."""
+    """A server with a slow reader ends when its time to stop is over (7 s). A cancelled send may
+    have sent a part of its bytes, so the server sends nothing after it."""
     server = start()
     with Client(server, receive_buffer=2048) as client:
         client.socket.setblocking(False)

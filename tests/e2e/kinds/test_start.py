@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line: options, the banner, and error messages that say what to do."""
+"""The command line: options, the banner, and error messages."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ from ..timing import TIMEOUT
 
 
 def _fails(binary: Path, *arguments: str) -> str:
-    """Run it with wrong arguments; return the one line it prints."""
+    """Run a server with wrong arguments; return the line that it prints."""
     status, out, err = run_to_end(binary, *arguments)
     assert status == 1, err
     assert out == ""
@@ -73,8 +73,8 @@ WRONG = """
 @pytest.mark.shared_code
 @pytest.mark.parametrize("words", re.split(r" \| |\n", WRONG.strip()))
 def test_wrong_options(binary: Path, site: Path, words: str) -> None:
-    """A wrong option ends the start with one line that names it: of several letters the unknown
-    one, of several words the first that is too many."""
+    """A wrong option ends the start with one line that names the option, the unknown letter, or the
+    first word that is too many."""
     arguments = words.split(" ")
     port = () if "--port" in words or words[0] != "-" else ("--port", "0")
     line = _fails(binary, "--root", str(site), *port, *arguments)
@@ -86,13 +86,13 @@ def test_wrong_options(binary: Path, site: Path, words: str) -> None:
 def test_an_option_of_one_server(binary: Path, arch: str) -> None:
     """A server whose workers share a listener rejects --listener-each."""
     if arch == "multicore" or architecture(arch).listener_each:
-        pytest.skip("its workers can have a listener each")
+        pytest.skip("the workers of this server can have a listener each")
     assert _fails(binary, "--listener-each").startswith(f"{arch}: --listener-each ")
 
 
 @pytest.mark.shared_code
 def test_missing_parts(binary: Path, site: Path, tmp_path: Path) -> None:
-    """The message about an occupied port, or a missing folder or template, names it."""
+    """The message names an occupied port, or a missing folder or template."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert port in _fails(binary, "--port", port, "--root", str(site))
@@ -115,8 +115,8 @@ def without_redirects(site: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.shared_code
 def test_bad_redirects(binary: Path, without_redirects: Path) -> None:
-    """An error in the table of redirects names its line. A path that nothing matches, and a target
-    that only looks right, each have their own message."""
+    """An error in the table of redirects names its line. There is a message for a path that no
+    request can match, and one for an invalid target."""
     first = ("/only-a-path", "/a /b 30x", "/a /b 304", "/a /b 300", "no-slash /b", "/a /b\0c 302")
     wrong = [(text, 1, "") for text in (*first, "/a /b\0\n", "/a /b 302 more")]
     wrong += [("# comment\n\n/a /b 200\n", 3, ""), ("/a /b\n/a /c\n", 2, "")]
@@ -131,7 +131,7 @@ def test_bad_redirects(binary: Path, without_redirects: Path) -> None:
 
 @pytest.mark.shared_code
 def test_redirects_are_optional(start: Start, without_redirects: Path) -> None:
-    """The table of redirects is optional, and its last line needs no line end."""
+    """The table of redirects is optional, and the last line needs no line end."""
     assert fetch(start(root=without_redirects), "/old").status == 404
     table = without_redirects / "redirects"
     table.write_text("/new /\t# comment\n/old /page.html", encoding="utf-8")
@@ -139,7 +139,7 @@ def test_redirects_are_optional(start: Start, without_redirects: Path) -> None:
 
 
 class _Short(Server):
-    """A server started by the short form: PORT [REDIS_HOST]."""
+    """A server that is started with positional arguments: PORT [REDIS_HOST]."""
 
     def command(self) -> list[str]:
         return [str(self.binary), *self.options, "--root", str(self.root)]
@@ -194,7 +194,7 @@ exec "$@"
 
 @pytest.mark.of_servers("epoll")
 def test_second_address_of_a_name(binary: Path, site: Path, tmp_path: Path) -> None:
-    """If the first address of a name is not of this machine, the next one is tried."""
+    """If a host name's first address is not of this machine, the server tries the next address."""
     prefix = ("unshare", "-m", "-n", "sh", "-c", NAMESAKE, str(tmp_path / "hosts"))
     tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
     if tried.returncode != 0:
@@ -206,7 +206,7 @@ def test_second_address_of_a_name(binary: Path, site: Path, tmp_path: Path) -> N
 @pytest.mark.shared_code
 def test_port_can_be_taken_again_at_once(start: Start) -> None:
     """A server can use the port of another server that has just stopped."""
-    port = free_port()  # an ephemeral one might be used by another program meanwhile
+    port = free_port()  # another program might use an ephemeral port meanwhile
     server = start("--port", str(port))
     # The server closes first, so the kernel keeps its port in TIME_WAIT.
     assert [r.status for r in send_to_end(server, request("GET", "/t/digits.txt", CLOSE))] == [200]

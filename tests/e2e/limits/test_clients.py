@@ -12,12 +12,12 @@ from ..redisbox import RedisClient
 from ..sockets import forgotten_connections
 from ..timing import PACE, TIMEOUT, TRIES, undisturbed
 
-# Slightly less than the time for which a server reads on after an early error.
+# Slightly less than the time for which a server still reads after an early error.
 LINGER = 1.5
 
 SERVER_OPTIONS = ("--workers", "60")
-"""A worker for each of ab's connections. With fewer, the idle connections that `ab -k` leaves open
-hold all workers at its end, and the other connections wait for the idle timeout."""
+"""A worker for each of ab's connections. With fewer workers, idle connections of `ab -k` would
+occupy all workers, and other connections would wait for the idle timeout."""
 
 
 def _run(*command: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -30,8 +30,8 @@ def _run(*command: str, stdin: bytes | None = None) -> subprocess.CompletedProce
 
 @pytest.mark.shared_code
 def test_upload_too_large(server: Server) -> None:
-    """curl reads 413 while it still sends, before its connection is reset. (With an upload of many
-    megabytes it would be reset: the server stops reading.)"""
+    """curl gets 413 for an upload that is too large, before its connection is reset. (The server
+    would reset an upload of many megabytes, because it stops reading.)"""
     form = b"guest-name=a&guest-remarks=" + b"x" * 800_000
     always = ("curl", "-q", "-sS", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}")
     command = (*always, f"{server.url}guestbook", "--data-binary", "@-", "--header")
@@ -41,13 +41,12 @@ def test_upload_too_large(server: Server) -> None:
 
 
 ELSEWHERE = ("/t/digits.txt", "/t/80k.bin", "/go/name")
-"""What all servers get from the same code."""
+"""Paths that all servers handle with the same code."""
 
 
 def apache_bench(server: Server, target: str, count: int, *options: str) -> dict[str, str]:
-    """Send requests, fifty at once; return the figures that ab prints. None fails. Lengths may
-    differ: the count grows. With much other traffic the kernel may have reset a client. Such a
-    failure is not the server's, and ab is run again."""
+    """Send requests, fifty at once; return the figures that ab prints. Assert that no request
+    fails. ab is run again if the kernel has reset clients (TIME_WAIT was full)."""
     url = server.url.rstrip("/") + target
     timeout = str(int(TIMEOUT * PACE.slowness))
     for _ in range(TRIES):
@@ -72,7 +71,8 @@ def test_apache_bench(
     assert figures.get("Non-2xx responses") == ("1000" if target == "/go/name" else None)
     if options:
         kept = int(figures["Keep-Alive requests"])
-        # A fixed number of workers mostly keeps no connection while others wait: on a busy machine.
+        # On a busy machine a fixed number of workers rarely keeps a connection, because others
+        # wait.
         least = 1 if server.kind.worker_per_client else 500
         assert kept >= least if server.kind.keeps_alive else kept == 0
     if target == "/guestbook":

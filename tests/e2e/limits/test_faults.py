@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Faults of system calls: one call after another fails, is interrupted, or is short.
-
-In a fixed session the first call of a kind fails, then the second, until the session makes no more
-of them. Each answer is right, or 500 or 503, or the connection is closed. Nothing crashes, hangs or
-is left behind, and the next session is answered correctly.
+"""Faults of system calls: each call fails, is interrupted, or is short. A session with fixed
+requests is repeated. First the first call of a kind fails, then the second, and so on. Each
+response is right, or has status 500 or 503, or the connection is closed. The server does not crash,
+leaks nothing, and answers the next session correctly.
 """
 
 import errno
@@ -29,14 +28,14 @@ LARGE = eighty_kilobytes()
 RIGHT, REFUSED, CLOSED = "right", "refused", "closed"
 PAGE = "the page of the guestbook"
 
-# Faults that are no failure: an interrupted or short call is continued.
+# Faults after which the server repeats or continues the call, so no request fails.
 HARMLESS = (errno.EINTR, errno.EBUSY, SHORT)
-# A short or interrupted call of these may be an error, if the response says so.
+# Calls for which a short or interrupted call may be answered with an error.
 MAY_REFUSE = ("openat2", "read")
 
 
 class Session:
-    """The fixed session, and the valid answers to each of its requests."""
+    """A session of fixed requests, with the valid responses."""
 
     def __init__(self, server: FaultyServer, store: RedisClient) -> None:
         self.server = server
@@ -48,7 +47,7 @@ class Session:
         self.number += 1
         self.store.do("DEL", "guestbook_remarks")
         self.store.do("RPUSH", "guestbook_remarks", "one - Ann", "two - Bob")
-        # A file that is in no cache: it is opened, and a later session opens it again.
+        # A changed file is in no cache, so each session opens it again.
         changed = self.server.root / "public" / "t" / "changed.txt"
         changed.write_bytes(b"version %d" % self.number)
         outcomes = self._talk(
@@ -69,7 +68,7 @@ class Session:
         return outcomes
 
     def _talk(self, *exchanges: tuple[bytes, int, object]) -> list[str]:
-        """Send requests on one connection while it is kept: after a shortage it is not."""
+        """Send requests on one connection; after a response that closes, on a new one."""
         outcomes: list[str] = []
         try:
             with Client(self.server) as client:
@@ -85,7 +84,7 @@ class Session:
         return outcomes
 
     def _assert_right(self, response: Response, status: int, what: object) -> None:
-        """Assert that a response has this status, and this body, target, or the remarks."""
+        """Assert that a response has this status, and this body or target, or the remarks."""
         assert response.status == status, response.head
         if what == PAGE:
             assert remarks(response.text) == ["two - Bob", "one - Ann"]
@@ -95,7 +94,7 @@ class Session:
             assert what in (response.body, response.field("Location"))
 
     def _sign(self) -> list[str]:
-        """Post a remark in two parts: if the response says that it is stored, it is stored once."""
+        """Post a remark in two parts. Assert that a confirmed remark is stored once."""
         text = f"number {self.number} " + "x" * 900
         body = form(guest_name="Eve", guest_remarks=text)
         raw = request("POST", "/guestbook", (FORM, *CLOSE), body)
@@ -115,19 +114,19 @@ class Session:
 
 @pytest.fixture(scope="module")
 def faulty(binary: Path, site: Path, lone_store: RedisClient) -> Iterator[FaultyServer]:
-    """Yield a server for all faults of this file, one after another."""
+    """Yield a server that all tests of this file use."""
     if not LIBRARY.exists():
         pytest.fail(f"{LIBRARY} is missing: build it first (make faults)", pytrace=False)
-    wait_until_settled(site)  # a file that has just changed is not kept in memory
+    wait_until_settled(site)  # the server does not cache a file that has just changed
     options = ("--workers", str(WORKERS), "--log")
     with FaultyServer(binary, site, lone_store.url, options) as server:
         yield server
 
 
 def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
-    """Assert that it is as before: no client's data is kept, and nothing else is lost."""
-    wait_until(lambda: server.is_at_rest(WORKERS), "its processes and threads are at rest")
-    wait_until(lambda: server.open_sockets() == store.connected(), "it has sockets to Redis only")
+    """Assert that the server has only its usual threads, processes, sockets and files."""
+    wait_until(lambda: server.is_at_rest(WORKERS), "the server is at rest")
+    wait_until(lambda: server.open_sockets() == store.connected(), "only sockets to Redis are open")
     assert server.files_opened_twice() == []
 
 
@@ -136,7 +135,7 @@ def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
 def test_faults(
     faulty: FaultyServer, lone_store: RedisClient, call: str, errors: list[int]
 ) -> None:
-    """Each call of a kind fails in turn, in each way, as the head of this file says."""
+    """If any call of a kind fails, the server reacts as the head of this file says."""
     plan = faulty.plan
     session = Session(faulty, lone_store)
     for _ in range(3):
@@ -168,7 +167,7 @@ def test_faults(
 
 @of_kind("not completes")
 def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
-    """If the first send finds no room, the response is sent later, within the client's time."""
+    """If the first send returns EAGAIN, the server sends the response later."""
     plan = faulty.plan
     plan.arm("sendmsg", 1, errno.EAGAIN)
     assert fetch(faulty, "/sorted").status == 200
@@ -176,7 +175,7 @@ def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
 
 
 def test_a_rename_while_a_file_is_opened(faulty: FaultyServer) -> None:
-    """A link with ".." cannot be followed safely during a rename: openat2(2) is called again."""
+    """The server repeats openat2(2) after EAGAIN, which the kernel returns during a rename."""
     plan = faulty.plan
     changed = faulty.root / "public" / "t" / "changed.txt"
     changed.write_bytes(b"not in any cache")
@@ -186,18 +185,18 @@ def test_a_rename_while_a_file_is_opened(faulty: FaultyServer) -> None:
 
 
 def test_words_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
-    """If there is no memory for the page of words, there is still enough for a 503."""
+    """If there is no memory for the page /sorted, the server answers 503."""
     plan = faulty.plan
-    # The end of the previous client takes a buffer, too.
+    # The end of the previous client may still need a buffer.
     _assert_nothing_is_left(faulty, lone_store)
-    plan.arm("realloc", 2, errno.ENOMEM)  # the first is for the request
+    plan.arm("realloc", 2, errno.ENOMEM)  # the first call is for the request
     assert fetch(faulty, "/sorted").status == 503
     assert plan.disarm()
     assert fetch(faulty, "/sorted").status == 200
 
 
 def _is_answered(server: FaultyServer) -> int:
-    """Return the status; 0 if the connection was closed without a response."""
+    """Post a remark; return the status, or 0 if the connection was closed without a response."""
     try:
         return sign(server, "Ann", "without memory").status
     except EndOfStreamError:
@@ -206,7 +205,7 @@ def _is_answered(server: FaultyServer) -> int:
 
 @pytest.mark.redis_code
 def test_new_connection_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
-    """If there is no memory for SELECT, no command reaches the first database of Redis instead."""
+    """If there is no memory for SELECT, no command reaches database 0 instead."""
     plan = faulty.plan
     other = RedisClient(lone_store.port)
     for nth in range(1, 10):

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Faults of system calls at the start: a server starts completely, or prints why not and exits with
-1.
-
-The start includes the connection to Redis, which begins with the first request for it. If that
-fails, the response says so, nothing of it is left, and the next connection succeeds. (A file of its
-own, because the server of test_faults.py keeps a connection to its Redis.)
+"""Faults of system calls at the start: a server starts completely, or prints the reason and exits
+with status 1. The start includes the first connection to Redis, at the first request that needs
+Redis. If the connection fails, the response has an error status, no socket is left, and the next
+connection succeeds. (The server of test_faults.py already has a connection to Redis.)
 """
 
 import contextlib
@@ -33,7 +31,7 @@ def _ask_redis(server: FaultyServer) -> None:
 
 
 def _assert_whole(server: FaultyServer, store: RedisClient) -> None:
-    """Assert that it serves files, redirects and the guestbook, and stops correctly."""
+    """Assert that the server serves files, redirects and the guestbook, and stops correctly."""
     with server:
         wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
         statuses = [fetch(server, path).status for path in ("/t/digits.txt", "/t/plain")]
@@ -42,7 +40,7 @@ def _assert_whole(server: FaultyServer, store: RedisClient) -> None:
 
 
 def _fails_at_start(server: FaultyServer) -> bool:
-    """Return whether it does not start; it must have printed why in one line, and exited with 1."""
+    """Return whether the server fails to start. Assert that it then exits with 1 after one line."""
     with contextlib.suppress(AssertionError):
         server.start()
     # 03 forks its workers after the banner.
@@ -61,7 +59,7 @@ Make = Callable[..., FaultyServer]
 
 @pytest.fixture
 def make(binary: Path, site: Path, lone_store: RedisClient) -> Make:
-    """Return a function that makes a server in which a call fails: make(call, nth, error)."""
+    """Return a function that makes a server whose nth call fails: make(call, nth, error)."""
 
     def one(*fault: str | int) -> FaultyServer:
         server = FaultyServer(binary, site, lone_store.url, ("--workers", str(WORKERS)))
@@ -74,7 +72,7 @@ def make(binary: Path, site: Path, lone_store: RedisClient) -> Make:
 @pytest.mark.slow
 @pytest.mark.parametrize(("call", "errors"), faults("start"))
 def test_faults_at_start(make: Make, lone_store: RedisClient, call: str, errors: list[int]) -> None:
-    """Make the first call of a kind fail, then the second, and so on to the last of the start."""
+    """The server starts, or exits with a message, whichever call of a kind fails at the start."""
     for error in errors:
         for nth in range(1, MOST):
             server = make(call, nth, error)
@@ -94,16 +92,16 @@ NEEDED = {
     "openat2": "openat2 ENOSYS EPERM",
     "io_uring_queue_init_params": "io_uring_setup EPERM ENOSYS EINVAL ENOMEM",
 }
-"""Calls without which no server starts: their names, and reasons for their refusal."""
+"""Calls without which no server starts: the call's name, and possible errors."""
 
 
 @pytest.mark.shared_code
 @pytest.mark.parametrize("call", NEEDED)
 def test_a_needed_call_is_refused(make: Make, arch: str, call: str) -> None:
-    """On an old kernel, or with a filter of a container, the message names the call and the
-    reason."""
+    """If an old kernel or a container refuses a needed call, the message names the call and the
+    error."""
     if call.startswith("io_uring") and not architecture(arch).completes:
-        pytest.skip("it does not use io_uring")
+        pytest.skip("this server does not use io_uring")
     name, *errors = NEEDED[call].split()
     for error in errors:
         server = make(call, 1, getattr(errno, error))
@@ -121,7 +119,7 @@ OLD = {
 @pytest.mark.shared_code
 @pytest.mark.parametrize("call", OLD)
 def test_old_kernel(make: Make, call: str) -> None:
-    """On a kernel without seccomp and Landlock the server runs, and says so."""
+    """On a kernel without seccomp or Landlock the server runs, and its banner says so."""
     with make(call, 1, errno.ENOSYS) as server:
         assert server.plan.disarm()
         assert OLD[call] in server.banner["confined"]
@@ -129,7 +127,7 @@ def test_old_kernel(make: Make, call: str) -> None:
 
 
 def test_listener_cannot_be_watched(make: Make) -> None:
-    """An event loop that cannot watch the listening socket at first tries it again."""
+    """If an event loop cannot watch the listening socket at first, it tries again."""
     with make("epoll_ctl", 1, errno.ENOMEM) as server:
         assert fetch(server, "/guestbook").status == 200
         # Importers call it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""No process or descriptor is left behind, whatever process ends, and however."""
+"""The end of a client or process leaves no process or descriptor behind."""
 
 import os
 import signal
@@ -23,17 +23,17 @@ def test_death_of_the_parent(start: Start) -> None:
         server.wait()
         wait_until(lambda: not processes.living(server.pid), "all children end")
         processes.reap_orphans(server.pid)
-    # io_uring: the kernel ends what is under way a little later than the process.
+    # The kernel ends operations of io_uring a little later than the process.
     wait_until(lambda: not listens(server.port), "no process listens")
 
 
 def _wait_until_at_rest(server: Server) -> None:
-    """Wait until there are no children or threads but four workers; zombies count too."""
-    wait_until(lambda: server.is_at_rest(4), "it is at rest")
+    """Wait until only the server and its four workers are left, and no zombies."""
+    wait_until(lambda: server.is_at_rest(4), "the server is at rest")
 
 
 def test_no_descriptors_left_open(start: Start) -> None:
-    """In whatever way clients leave, their descriptors are closed, and children are reaped."""
+    """The server closes descriptors and reaps children, however clients leave."""
     server = start()
 
     def work() -> None:
@@ -41,7 +41,7 @@ def test_no_descriptors_left_open(start: Start) -> None:
             request("GET", "/guestbook", CLOSE),
             b"nonsense\r\n\r\n",
             request("GET", "/t/80k.bin", CLOSE),
-            request("GET", "/t", CLOSE),  # a folder: redirected to the one with the slash
+            request("GET", "/t", CLOSE),  # a folder: redirected to /t/
             request("GET", "/t/nothing", CLOSE),
         ):
             for _ in range(20):
@@ -65,15 +65,15 @@ def test_no_descriptors_left_open(start: Start) -> None:
 
 @of("forking", "preforking", "multicore")
 def test_end_of_a_child(start: Start) -> None:
-    """If one child gets SIGTERM, only its connection ends, and a worker is replaced. It does not
-    close the others' listening socket. (Its crash: kinds/test_claims_limits.py.)"""
+    """If a child gets SIGTERM, only its connection ends, and a worker is replaced. The child does
+    not close the listening socket of the others. (A crash: kinds/test_claims_limits.py.)"""
     server = start()
     with Client(server) as client:
         client.send_read(b"GET / HT")
         child = server.children()[-1]
         os.kill(child, signal.SIGTERM)
         client.close()
-        # While it terminates, the kernel may still give it a client.
+        # Before the child terminates, the kernel may still give it a client.
         wait_until(lambda: child not in server.children(), "the child has terminated")
         for _ in range(8):
             assert fetch(server, "/guestbook").status == 200
@@ -81,7 +81,7 @@ def test_end_of_a_child(start: Start) -> None:
 
 
 def test_child_of_a_shell_is_not_waited_for(start: Start) -> None:
-    """A child that a shell began before exec made it the server is not waited for."""
+    """The server does not wait for a child of the shell that executed the server."""
     server = start(prefix=("sh", "-c", 'sleep 600 & exec "$0" "$@"'))
     assert fetch(server, "/t/digits.txt").status == 200
     assert server.stop() == 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""If standard output or standard error is not read, the server still answers. Takes about 10 s for
-one server: three tests wait one second for OUTPUT_TIMEOUT."""
+"""If nothing reads standard output or standard error, the server still answers. Takes about 10 s
+for a server: three tests wait one second for OUTPUT_TIMEOUT."""
 
 import contextlib
 import fcntl
@@ -30,7 +30,7 @@ from ..redisbox import PrivateRedis
 from ..small import redirected
 from ..timing import PACE, TIMEOUT, wait_until
 
-# A server of processes, one of threads, one with an event loop: the code of the output is shared.
+# Servers with processes, threads and an event loop; all servers share the code for output.
 pytestmark = of("preforking", "prethreading", "epoll")
 LONG = "/t/none-" + "x" * 400
 Output = tuple[int, int]
@@ -39,13 +39,13 @@ DROPPED = re.compile(r"\w+: (\d+) lines were dropped here")
 
 
 def _read_now(descriptor: int) -> str:
-    """Return what can be read without waiting."""
+    """Return the text that can be read without waiting."""
     ready = select.select([descriptor], [], [], 0)[0]
     return os.read(descriptor, 1 << 20).decode() if ready else ""
 
 
 class Pipe:
-    """A named pipe of one page; it is read only if the test does so."""
+    """A named pipe of one page, which only the test reads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,15 +55,15 @@ class Pipe:
         self._writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
 
     def fill(self) -> None:
-        """Leave no room for a byte. pipe(7): at most a page is written whole or not at all, so this
-        adds single bytes if a line of the server is there already."""
+        """Fill the pipe. A write of up to a page is atomic (pipe(7)), so after a line of the server
+        single bytes are added."""
         for length in (4096, 1):
             with contextlib.suppress(BlockingIOError):
                 while True:
                     os.write(self._writer, b"x" * length)
 
     def read(self) -> str:
-        """Return all that it holds now."""
+        """Return the text that is in the pipe now."""
         return _read_now(self.reader)
 
     def close(self) -> None:
@@ -73,27 +73,27 @@ class Pipe:
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Iterator[Pipe]:
-    """Yield a pipe that is not read."""
+    """Yield a pipe that nothing reads."""
     one = Pipe(tmp_path / "pipe")
     yield one
     one.close()
 
 
 def _ask(server: Server, target: str, times: int) -> None:
-    """Send some requests. The last line may be written after its client has left."""
+    """Send requests, and wait: the last log line may be written after its client has left."""
     for _ in range(times):
         assert fetch(server, target).status in (200, 404)
     time.sleep(0.2)
 
 
 def _accounted(text: str) -> int:
-    """Return how many lines an access log has, and how many were dropped."""
+    """Return the number of lines in an access log, plus the dropped lines that it reports."""
     dropped = sum(int(count) for count in DROPPED.findall(text))
     return dropped + len(re.findall(r"^127\.0\.0\.1 .* \d+\r?$", text, re.MULTILINE))
 
 
 def test_full_pipe_of_standard_error(start: Start, own: PrivateRedis, pipe: Pipe) -> None:
-    """Redis stops, and the line about it finds no room: files are served at once."""
+    """Files are served although the pipe of standard error has no space for a line about Redis."""
     server = start("--workers", "2", redis=own.url(1), prefix=redirected(f"2> '{pipe.path}'"))
     assert fetch(server, "/guestbook").status == 200
     pipe.fill()
@@ -118,7 +118,7 @@ def _pipe(stack: contextlib.ExitStack) -> Output:
 
 
 def _socket(stack: contextlib.ExitStack) -> Output:
-    """Return a socket, as systemd's journal gives one to a service."""
+    """Return a socket, like the standard output of a service of systemd."""
     ours, theirs = map(stack.enter_context, socket.socketpair())
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     return theirs.fileno(), ours.fileno()
@@ -135,8 +135,9 @@ def _terminal(stack: contextlib.ExitStack) -> Output:
 
 @pytest.mark.parametrize("kind", [_pipe, _socket, _terminal])
 def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Output]) -> None:
-    """Each request is a line of the log, or is counted in the next line. The descriptor of the
-    program that started the server keeps its flags."""
+    """The log has a line for each request, or a later line counts the dropped lines. The server
+    does not change the flags of a descriptor that it shares with the process that
+    started it."""
     with contextlib.ExitStack() as stack:
         ours, reader = kind(stack)
         flags = fcntl.fcntl(ours, fcntl.F_GETFL)
@@ -146,13 +147,13 @@ def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Ou
         if os.isatty(ours):
             termios.tcflow(ours, termios.TCOON)
         text = _read_now(reader)
-        assert text.count("\n") < 30, "it had room for all"
+        assert text.count("\n") < 30, "no line was dropped"
 
         asked = 30
 
         def all_there() -> bool:
-            """Return whether all lines are there. A further request makes the server write the
-            count of dropped lines."""
+            """Return whether all requests are logged or counted. If not, send a request, so that
+            the server writes the count of dropped lines."""
             nonlocal text, asked
             text += _read_now(reader)
             if _accounted(text) == asked:
@@ -161,14 +162,14 @@ def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Ou
             asked += 1
             return False
 
-        wait_until(all_there, "each line is there, or is counted")
+        wait_until(all_there, "each request is logged or counted")
         assert fcntl.fcntl(ours, fcntl.F_GETFL) == flags
         server.finish()
 
 
 @of("preforking", "epoll", "multicore")
 def test_end_without_a_reader(start: Start, pipe: Pipe) -> None:
-    """The statistics wait one second for their reader, not longer."""
+    """A stopping server waits for the reader of its statistics for one second only."""
     server = start("--workers", "2", prefix=("sh", "-c", 'exec "$0" "$@"'))
     server.finish()
     pipe.fill()
@@ -192,7 +193,7 @@ def frozen_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
     mount = ["mount", "-o", "loop", str(image), str(disk)]
     if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("this user may not mount")
+        pytest.skip("this user is not allowed to mount")
     yield disk
     subprocess.run(["fsfreeze", "-u", str(disk)], capture_output=True, check=False)
     subprocess.run(["umount", str(disk)], check=True)
@@ -201,8 +202,8 @@ def frozen_disk(tmp_path: Path) -> Iterator[Path]:
 def test_log_on_a_disk_that_hangs(
     frozen_disk: Path, start: Start, own: PrivateRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A write(2) to a frozen log waits without end; requests do not. This holds for the access log
-    and for standard error. Takes 1 s."""
+    """Requests are served although a write(2) to the frozen log does not return. This is true for
+    the access log and for standard error. Takes 1 s."""
     monkeypatch.setattr(tempfile, "tempdir", str(frozen_disk))
     server = start("--log", "--workers", "2", redis=own.url())
     _ask(server, "/t/digits.txt", 1)
@@ -220,7 +221,7 @@ def test_log_on_a_disk_that_hangs(
 
 @of("preforking", "epoll")
 def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
-    """When a full disk has room again, the log continues. A limit is used as the disk."""
+    """The log continues when a full disk (here: a file size limit) has free space again."""
     log, whole = tmp_path / "log", 8 * 512
     how = f"trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\" >> '{log}'"
     server = start("--log", "--workers", "2", prefix=("sh", "-c", how))
@@ -241,13 +242,13 @@ def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
 
 @of("preforking", "epoll", "multicore")
 def test_log_of_the_last_requests(start: Start, tmp_path: Path) -> None:
-    """SIGINT to all processes of the server, also to the log writer, loses no line. Takes 1 s."""
+    """No log line is lost if all processes get SIGINT, also the log writer. Takes 1 s."""
     log = tmp_path / "log"
     server = start("--log", "--workers", "2", prefix=redirected(f">> '{log}'"))
     for _ in range(20):
         assert fetch(server, "/t/digits.txt").status == 200
     for pid in server.pids():
-        with contextlib.suppress(ProcessLookupError):  # the parent has ended it meanwhile
+        with contextlib.suppress(ProcessLookupError):  # the parent has ended this process meanwhile
             os.kill(pid, signal.SIGINT)
     assert server.wait() == 0
     wait_until(lambda: log.read_text().count("\n") == 20, "all lines are there")

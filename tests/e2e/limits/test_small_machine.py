@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Small machines: each limit at its edge.
 
-At its start a server prints what is missing and how to fix it, or it serves all clients, maybe
-slower. It never crashes or spins, and is as before after the clients have left.
+A server prints at its start which limit is too low, or it serves all clients, maybe slower. It
+never crashes or spins, and when the clients have left, it is in its former state.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ from ..timing import undisturbed, undisturbed_test, wait_until
 @pytest.mark.parametrize("workers", [2, 100])
 @pytest.mark.parametrize("descriptors", [4, 8, 12, 16, 20, 24, 32, 64])
 def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) -> None:
-    """With any number of descriptors all is served, or the server reports that it needs more."""
+    """With any limit of descriptors the server serves all requests, or reports the limit."""
     prefix = limited(nofile=descriptors)
     server = started_or_said(start, "--workers", str(workers), prefix=prefix)
     if server is not None:
@@ -71,7 +71,7 @@ def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) ->
 
 @pytest.mark.parametrize("descriptors", [20, shared(32), shared(64)])
 def test_more_clients_than_descriptors(start: Start, descriptors: int) -> None:
-    """More slow clients than descriptors are all served, and so are many that need Redis."""
+    """More slow clients than descriptors are all served, also if they need Redis."""
     server = start("--workers", "8", prefix=limited(nofile=descriptors))
     undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
     assert statuses(server, "/guestbook", 300, at_once=30) == {200: 300}
@@ -79,7 +79,7 @@ def test_more_clients_than_descriptors(start: Start, descriptors: int) -> None:
 
 @undisturbed_test(IDLE_TIME)
 def test_idle_clients_leave_room(start: Start, arch: str) -> None:
-    """Idle clients that stay connected keep no new client out, however many they are."""
+    """New clients are served, however many idle clients stay connected."""
     descriptors = 19 + architecture(arch).listeners(64)
     server = start("--workers", "64", prefix=limited(nofile=descriptors))
     with crowd(server, 40, KEPT) as clients:
@@ -101,7 +101,7 @@ def _with_many_files(folder: Path) -> Path:
 @pytest.mark.parametrize("descriptors", [32, shared(64)])
 @undisturbed_test(REQUEST_TIME)
 def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors: int) -> None:
-    """While slow clients hold large files open, each a different one, all others are served."""
+    """While slow clients hold different large files open, all other clients are served."""
     root = _with_many_files(tmp_path)
     server = start("--workers", "8", root=root, prefix=limited(nofile=descriptors))
     slow = 0 if server.kind.is_stalled_by_one else 6
@@ -117,7 +117,7 @@ def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors:
 
 @pytest.mark.slow
 def test_limit_is_lifted(start: Start) -> None:
-    """When the limit of descriptors is raised, more are used, or at least none is lost."""
+    """All clients are served after the limit of descriptors is lowered or raised."""
     server = start("--workers", "8", prefix=("prlimit", "--nofile=32:4096", "--"), at_rest=True)
     for limit in (24, 4096):
         for pid in server.pids():
@@ -130,8 +130,8 @@ def test_limit_is_lifted(start: Start) -> None:
 
 
 def unused_user() -> int:
-    """Return an unused user number: the limit counts all processes of one user. It must also differ
-    from that of other tests that run at the same time."""
+    """Return an unused user ID, because the limit counts all processes of a user. The number is
+    random, so tests that run at the same time get different IDs."""
     taken = {process.info["uids"].real for process in psutil.process_iter(["uids"])}
     numbers = iter(lambda: random.randrange(200_000, 2_000_000_000), None)
     return next(number for number in numbers if number not in taken)
@@ -139,7 +139,7 @@ def unused_user() -> int:
 
 @pytest.fixture
 def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Server]]:
-    """Return a function that makes a server of a user who may have so many processes."""
+    """Yield a function that makes a server with a user of its own and a limit of processes."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     user = str(unused_user())
@@ -159,7 +159,7 @@ def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Serv
 
 @undisturbed_test(REQUEST_TIME)
 def test_more_clients_than_processes(small_user: Callable[..., Server]) -> None:
-    """Sixty slow clients at thirty processes are all served: a client waits for a process."""
+    """Sixty slow clients are all served with thirty processes: clients wait for a free process."""
     with small_user(processes=30, workers=8) as server:
         with crowd(server, 60, HOME[:-2]) as clients:
             assert_rests(server)
@@ -172,13 +172,13 @@ def test_more_clients_than_processes(small_user: Callable[..., Server]) -> None:
 @of("forking", "threading")
 @undisturbed_test(IDLE_TIME)
 def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> None:
-    """A client that waits for a process at SIGTERM is served, because idle clients are closed."""
+    """A client that waits for a process at SIGTERM is served, because idle clients must leave."""
     server = small_user(processes=8, workers=1)
     with contextlib.ExitStack() as stack, crowd(server.start(), 7, KEPT_HOME) as idle:
         stack.callback(server.kill)
         assert [client.read().closes for client in idle] == [False] * 7
         with crowd(server, 3, HOME) as others:
-            wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
+            wait_until(lambda: "clients wait" in server.stderr, "a process is missing")
             assert server.stop() == 0
             assert [client.read().status for client in others] == [200] * 3
         assert [client.read_to_end() for client in idle] == [b""] * 7
@@ -187,36 +187,37 @@ def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> No
 @of("forking", "threading")
 @undisturbed_test(IDLE_TIME)
 def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) -> None:
-    """A client with a next request is closed if another client waits for its process."""
+    """If a client waits for a process, the next response ends another client's connection."""
     with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT_HOME) as first:
         assert [client.read().closes for client in first] == [False] * 7
         with crowd(server, 1, KEPT_HOME) as (late,):
-            wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
+            wait_until(lambda: "clients wait" in server.stderr, "a process is missing")
             assert first[0].exchange(KEPT_HOME).closes
             assert late.read().status == 200
 
 
 @of("preforking", "multicore")
 def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> None:
-    """A missing worker is logged, and it is forked as soon as the limit allows."""
+    """The server logs a missing worker, and forks it as soon as the limit allows."""
     server = small_user(processes=3, workers=2)
     become = server.prefix[: server.prefix.index("--") + 1]
     with server:
-        wait_until(lambda: server.is_at_rest(2), "it has its workers")
+        wait_until(lambda: server.is_at_rest(2), "the server has all workers")
         other = subprocess.Popen([*become, "sleep", "600"])
         with other, contextlib.ExitStack() as stack:
             stack.callback(other.kill)
             user = Path(f"/proc/{server.pid}").stat().st_uid
             wait_until(lambda: Path(f"/proc/{other.pid}").stat().st_uid == user, "it counts")
             os.kill(server.children()[0], signal.SIGKILL)
-            wait_until(lambda: "out of processes" in server.stderr, "it logs what is missing")
-        wait_until(lambda: server.is_at_rest(2), "it has its workers again")
+            wait_until(lambda: "out of processes" in server.stderr, "the shortage is logged")
+        wait_until(lambda: server.is_at_rest(2), "the server has all workers again")
 
 
 @pytest.mark.slow
 @pytest.mark.plain_build("the search for leaks needs one more process")
 def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
-    """A server that cannot fork even once says so when it needs to, and stops correctly."""
+    """A server that cannot fork even once reports this when it needs a child, and stops
+    correctly."""
     server = small_user(processes=1, workers=1)
     if server.kind.has_workers:
         status, _, error = run_to_end(*server.command())
@@ -225,7 +226,7 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
     with server, Client(server) as client:
         client.send(HOME)
         if server.kind.lends_redis:
-            wait_until(lambda: "clients wait" in server.stderr, "it logs what is missing")
+            wait_until(lambda: "clients wait" in server.stderr, "the shortage is logged")
             assert_rests(server)
             assert server.stderr.count("\n") == 1, server.stderr
         else:
@@ -241,18 +242,18 @@ FEW, MANY = (50_000, 50_001), (20_000, 49_999)
 
 
 def _allow_ports(first: int, last: int) -> None:
-    """Set the ports that this thread's namespace has for connections that it makes."""
+    """Set the range of ports for outgoing connections in this thread's network namespace."""
     PORTS.write_text(f"{first} {last}")
 
 
 @contextlib.contextmanager
 def _all_ports_taken(port: int) -> Iterator[None]:
-    """Take all ports for connections to this one."""
+    """Use up all ports for outgoing connections to `port`."""
     with contextlib.ExitStack() as stack:
         result = 0
         while result == 0:
             taken = stack.enter_context(socket.socket())
-            # Reset at the end: none is left in TIME_WAIT.
+            # close() resets the connection, so no port is left in TIME_WAIT.
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             result = taken.connect_ex(("127.0.0.1", port))
         assert result == errno.EADDRNOTAVAIL
@@ -261,7 +262,7 @@ def _all_ports_taken(port: int) -> Iterator[None]:
 
 @pytest.mark.usefixtures("own_network")
 def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
-    """With two ports, each of twelve simultaneous clients gets the page, and the next one too."""
+    """With two free ports, twelve simultaneous clients and later clients all get the page."""
     with PrivateRedis() as redis:
         workers = architecture(arch).workers_within(2, 16)
         server = start("--workers", workers, redis=redis.url())
@@ -287,8 +288,8 @@ def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
 @pytest.mark.waits
 @pytest.mark.usefixtures("own_network")
 def test_no_port_at_all(start: Start) -> None:
-    """Without a free port only pages that need Redis fail: they answer 503 after a wait. With free
-    ports they are served again."""
+    """Without a free port, only pages that need Redis fail, with 503 after a wait. When ports are
+    free again, all pages are served."""
     with PrivateRedis() as redis:
         server = start("--workers", "16", redis=redis.url())
         count = 1 if server.kind.is_stalled_by_one else 4  # each waits
@@ -323,9 +324,10 @@ ENVIRONMENTS = (
 @pytest.mark.plain_build("the search for leaks reads /proc, and sanitizers need more stack")
 @pytest.mark.parametrize("prefix", ENVIRONMENTS)
 def test_unusual_environments(start: Start, prefix: tuple[str, ...]) -> None:
-    """Limits of 0 for what it does not need, no /proc and /dev, a deleted folder: all is served."""
+    """A server serves all requests with limits of 0, without /proc and /dev, or in a deleted
+    folder."""
     if subprocess.run([*prefix, "true"], check=False).returncode != 0:
-        pytest.skip("this user may not mount")
+        pytest.skip("this user is not allowed to mount")
     server = start("--log", prefix=prefix)
     assert_serves(server)
     server.finish()
@@ -334,7 +336,7 @@ def test_unusual_environments(start: Start, prefix: tuple[str, ...]) -> None:
 @pytest.mark.shared_code
 @pytest.mark.plain_build("sanitizers need more stack")
 def test_a_small_stack_is_raised(start: Start) -> None:
-    """A soft limit of the stack that is too low is raised at the start."""
+    """At its start a server raises a soft limit of the stack that is too low."""
     assert_serves(start(prefix=("prlimit", "--stack=32768:8388608", "--")))
 
 
@@ -344,7 +346,7 @@ def test_a_small_stack_is_raised(start: Start) -> None:
 @pytest.mark.shared_code
 @pytest.mark.parametrize("how", [">&-", ">/dev/full", "<&- >&-"])
 def test_log_to_nowhere(start: Start, how: str) -> None:
-    """If the descriptor of the log is closed, its lines go neither to a client nor to Redis."""
+    """If standard output is closed or full, log lines go neither to a client nor to Redis."""
     server = start("--log", prefix=redirected(how))
     for _ in range(5):
         assert_serves(server)
@@ -352,12 +354,12 @@ def test_log_to_nowhere(start: Start, how: str) -> None:
         for _ in range(5 if server.kind.keeps_alive else 1):
             assert client.exchange(KEPT).body == b"0123456789"
     complaints = [x for x in server.stderr.splitlines() if not re.match(r"[a-z]+ {2,}\S", x)]
-    assert complaints == []  # all else is the banner
+    assert complaints == []  # all other lines are the banner
 
 
 @pytest.mark.shared_code
 def test_log_reaches_a_limit_or_its_reader_leaves(start: Start, tmp_path: Path) -> None:
-    """Requests are served with a log at its size limit, or without a reader (`| head -1`)."""
+    """Requests are served if the log has reached its size limit or has no reader (`| head -1`)."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -374,7 +376,7 @@ def test_log_reaches_a_limit_or_its_reader_leaves(start: Start, tmp_path: Path) 
 @pytest.mark.shared_code
 @pytest.mark.parametrize("how", ["2>&-", "2>/dev/full"])
 def test_without_standard_error(start: Start, how: str) -> None:
-    """If the descriptor of standard error is closed, messages do not go to a client."""
+    """If standard error is closed or full, messages do not go to a client."""
     server = start(redis="redis://127.0.0.1:1", prefix=redirected(how))
     for _ in range(3):
         assert fetch(server, "/guestbook").status == 503
@@ -383,7 +385,7 @@ def test_without_standard_error(start: Start, how: str) -> None:
 
 @pytest.mark.shared_code
 def test_root_is_moved(start: Start, tmp_path: Path) -> None:
-    """If the root is moved, it is still served."""
+    """If the folder of --root is moved, the server still serves its files."""
     root = build_site(tmp_path / "site", REPOSITORY)
     server = start(root=root)
     assert fetch(server, "/guestbook").status == 200
@@ -396,6 +398,6 @@ def test_root_is_moved(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.shared_code
 def test_shortest_backlog(start: Start) -> None:
-    """With a backlog of 1 no client is lost: the clients' kernels try again."""
+    """With a backlog of 1 all clients are served, because their kernels try again to connect."""
     server = start("--backlog", "1")
     assert statuses(server, "/guestbook", 24, at_once=12) == {200: 24}

@@ -28,8 +28,8 @@ from .test_clients import apache_bench
 @pytest.mark.parametrize("megabytes", [4, 6, 8, 12, 16, 40, shared(300)])
 @pytest.mark.parametrize("kind", ["as", "data"])
 def test_memory(start: Start, kind: str, megabytes: int) -> None:
-    """With any amount of memory all are served, maybe after a wait, or the start says that it is
-    too little."""
+    """With any limit of memory all clients are served, maybe after a wait, or the server reports at
+    its start that the limit is too low."""
     server = started_or_said(start, "--workers", "8", prefix=limited(**{kind: megabytes << 20}))
     if server is not None:
         undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 250))
@@ -39,7 +39,7 @@ def test_memory(start: Start, kind: str, megabytes: int) -> None:
 @pytest.mark.plain_build("sanitizers need more stack")
 @pytest.mark.parametrize("kilobytes", [20, 24, 32, 48, 64])
 def test_stack(start: Start, kilobytes: int) -> None:
-    """A stack of 64 KB is enough; with less there is a message, and no crash."""
+    """A server runs with a stack of 64 KB; with less it prints a message and does not crash."""
     server = started_or_said(start, prefix=limited(stack=kilobytes << 10))
     if server is not None:
         assert_serves(server)
@@ -50,11 +50,10 @@ def test_stack(start: Start, kilobytes: int) -> None:
 @pytest.mark.plain_build("sanitizers reserve more address space than that")
 @pytest.mark.parametrize("kind", ["as", "data"])
 def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind: str) -> None:
-    """A thread that still ends occupies memory for a stack, but none that a request needs.
-
-    The C library keeps stacks for later threads and never gives them to malloc. The guestbook's
-    page and Redis' reply need 130 KB and more each. Below `ulimit -d` that is more than the heaps
-    that the C library makes for threads (132 KB at first).
+    """Requests are served although ending threads still occupy memory for their stacks. The C
+    library keeps stacks for later threads and never gives them to malloc. The guestbook's page and
+    Redis' reply need 130 KB and more each. With `ulimit -d` this is more than a thread's first heap
+    (132 KB).
     """
     skip_unless_traceable()
     server = start(prefix=limited(**{kind: 12 << 20}))
@@ -72,10 +71,10 @@ def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind
 
 @of("forking", "threading", "prethreading", "epoll")
 @pytest.mark.slow
-@pytest.mark.plain_build("sanitizers keep what was freed")
+@pytest.mark.plain_build("sanitizers keep freed memory")
 def test_memory_does_not_grow(start: Start) -> None:
-    """Twenty thousand connections leave no more memory in use than two thousand. The heap may grow
-    if more threads run at once than before; a leak grows it each time."""
+    """Memory use does not grow between connection 2,000 and 20,000. The heap may grow once, if more
+    threads run at once than before; a leak grows each time."""
     server = start("--workers", "4")
     apache_bench(server, "/redirect", 2000)
     assert any(_kilobytes_grown(server, 18000) < 400 for _ in range(3)), "20 bytes a connection"
@@ -84,7 +83,7 @@ def test_memory_does_not_grow(start: Start) -> None:
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 @pytest.mark.waits
 def test_an_idle_server_sleeps(start: Start) -> None:
-    """After the memory was given back, no thread wakes up to check again."""
+    """After an idle server has returned memory to the kernel, no thread wakes up."""
     server = start("--workers", "4")
     apache_bench(server, "/redirect", 500)
 
@@ -93,7 +92,7 @@ def test_an_idle_server_sleeps(start: Start) -> None:
         time.sleep(1.2)  # more than two of TRIM_INTERVAL
         return _wakings(server) == before
 
-    wait_until(sleeps, "it sleeps")
+    wait_until(sleeps, "the server sleeps")
 
 
 def _wakings(server: Server) -> int:
@@ -119,7 +118,7 @@ SECONDS = 2
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """Yield a control group of 16 MB (version 1, if root may make one)."""
+    """Yield a control group of version 1 with 16 MB of memory; skip the test if there is none."""
     folder = GROUPS / f"zerohttpd-{os.getpid()}"
     try:
         folder.mkdir()
@@ -136,7 +135,8 @@ def group() -> Iterator[Path]:
 def test_readers_that_do_not_read(
     group: Path, start: Start, redis: PrivateRedis, store: RedisClient
 ) -> None:
-    """No process is killed, the group has memory left, and the page is served afterwards."""
+    """If many clients do not read, no process is killed, the group has free memory, and the page is
+    served afterwards."""
     for _ in range(50):
         store.do("RPUSH", "guestbook_remarks", LONGEST_REMARK)  # a page of 333 KB
     join = f'echo $$ > {group}/cgroup.procs && exec "$@"'
@@ -158,7 +158,8 @@ def test_readers_that_do_not_read(
 @pytest.mark.slow
 @pytest.mark.plain_build("sanitizers need more memory than that")
 def test_clients_that_do_not_finish_their_request(group: Path, start: Start) -> None:
-    """Each event loop accepts as many as its part of the memory allows; no process is killed."""
+    """Each event loop accepts as many clients as its share of memory allows; no process is
+    killed."""
     join = f'ulimit -n 4096; echo $$ > {group}/cgroup.procs && exec "$@"'
     server = start("--workers", "8", prefix=("sh", "-c", join, "sh"))
     half = request("GET", "/", (("X-Long", "x" * 900),))[:-2]

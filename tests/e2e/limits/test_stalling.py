@@ -19,24 +19,24 @@ from ..timing import TRIES, undisturbed_test, wait_until
 
 
 def _assert_waits(client: Client, holders: list[Client]) -> None:
-    """Assert that a client gets no response while others hold all workers."""
+    """Assert that a client gets no response while other clients hold all workers."""
     if not client.is_quiet(1):
         served = not all(holder.is_quiet(0) for holder in holders)
-        assert served, "more were served than there are workers"
+        assert served, "more clients were served than there are workers"
 
 
 @pytest.mark.slow
 @undisturbed_test(REQUEST_TIME / 4)
 def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
-    """Silent clients hold no worker while others wait: the kernel waits for the first byte."""
+    """Silent clients occupy no worker while others wait: the kernel waits for the first byte."""
     if architecture(binary.name).stalled_by == "none":
-        pytest.skip("it serves all of them at once")
+        pytest.skip("this server serves all clients at once")
     server, other = (start("--workers", "2", "--time-scale", "4") for _ in range(2))
     with crowd(server, 12, b"") as quiet:
         assert quiet[0].read_to_end() == b""
         with silent(other, 1) as (clock,):
             assert fetch(server, "/t/digits.txt").status == 200
-            assert clock.is_quiet(0), "each had the timeout of a request"
+            assert clock.is_quiet(0), "each silent client had the timeout of a request"
         for client in quiet:
             assert client.read_to_end() == b""
 
@@ -46,8 +46,8 @@ def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
 @pytest.mark.waits
 @undisturbed_test(5)
 def test_late_request(start: Start) -> None:
-    """A client that was silent until the kernel handed it over is answered if no other waits. On a
-    slow line the first packets may have been lost."""
+    """A client that sends its request late is served if no other client waits. On a slow line its
+    first packets may have been lost."""
     server = start("--workers", "2", "--time-scale", "4")
     with Client(server) as client:
         time.sleep(4)
@@ -59,7 +59,7 @@ def test_late_request(start: Start) -> None:
 @pytest.mark.waits
 @undisturbed_test(5)
 def test_late_requests_at_the_limit(start: Start) -> None:
-    """More silent clients than descriptors are all answered late: none occupies a worker."""
+    """More silent clients than descriptors are all served when they send their request late."""
     server = start("--time-scale", "4", prefix=limited(nofile=40))
     with crowd(server, 60, b"") as clients:
         time.sleep(4)
@@ -70,7 +70,7 @@ def test_late_requests_at_the_limit(start: Start) -> None:
 
 @of_kind("not is_stalled_by_one")
 def test_as_many_silent_clients_as_workers(start: Start) -> None:
-    """N silent clients stall only a server with N workers; N - 1 do not."""
+    """Three silent clients stall a server with three workers, but two do not."""
     server = start("--workers", "3")
     with silent(server, 2) as held:
         for _ in range(10):
@@ -85,12 +85,10 @@ def test_as_many_silent_clients_as_workers(start: Start) -> None:
 
 @pytest.mark.slow
 def test_flood_of_silent_clients(start: Start) -> None:
-    """Clients that waited silently in the backlog hold no worker; a client with a request is
-    served.
-
-    There are more than the kernel remembers, so it hands over those that came by a SYN cookie
-    before they have sent anything. If each held the worker of 01 for a second, the others would
-    wait for minutes.
+    """A client with a request is served although many silent clients waited before it. The kernel
+    cannot store so many connection requests, so it uses SYN cookies, and passes these clients to
+    the server before they have sent data. If each of them occupied the worker of 01 for a second,
+    other clients would wait for minutes.
     """
     server = start("--workers", "1", "--backlog", "64")
     with contextlib.ExitStack() as stack:
@@ -102,20 +100,20 @@ def test_flood_of_silent_clients(start: Start) -> None:
             assert fetch(server, "/t/digits.txt").status == 200
 
 
-# ---- Clients that ask for much ----
+# ---- Clients with many requests ----
 
 PIPELINED = 600
-# Computed as for GET, and so short that all responses fit into the kernel's buffers: the server
-# never has to wait for the client.
+# A HEAD costs as much as a GET, but all responses fit into the kernel's buffers, so the server
+# never waits for the client.
 SORTED = request("HEAD", "/sorted")
 
 
 def _is_served_among_many(server: Server) -> bool:
-    """Return whether the log has another client's request before the last of a long pipeline.
-    Without the fault, the log has it later only if this process sent that request too late."""
+    """Return whether the log has another client's request before the last request of a long
+    pipeline. A correct server logs it later only if this process was late."""
     first = request("POST", "/guestbook", (("Content-Type", "text/plain"),), b"a" * 65000)
     with Client(server) as greedy, Client(server) as other:
-        greedy.send_read(first[:-1])  # grows the server's buffer, so that the rest fits
+        greedy.send_read(first[:-1])  # grows the server's buffer for the pipeline
         greedy.send(b"a" + SORTED * PIPELINED)
         assert greedy.read().status == 415
         assert greedy.read("HEAD").status == 200
@@ -124,18 +122,19 @@ def _is_served_among_many(server: Server) -> bool:
         assert other.read().status == 302
     if closed:  # a fixed number of workers keeps no client while others wait
         return server.kind.worker_per_client
-    wait_until(lambda: server.stdout.count(" /") == PIPELINED + 2, "all are in the log")
+    wait_until(lambda: server.stdout.count(" /") == PIPELINED + 2, "all requests are in the log")
     return " /redirect " not in server.stdout.splitlines()[-1]
 
 
 @of_kind("keeps_alive")
 def test_pipeline_does_not_stop_the_others(start: Start) -> None:
-    """Another client is answered before hundreds of computed pages of the first are done."""
+    """Another client gets its response before hundreds of computed pages of the first client."""
     assert any(_is_served_among_many(start("--log", "--workers", "16")) for _ in range(TRIES))
 
 
 def _is_kept(server: Server, rounds: int, depth: int) -> bool:
-    """Send batches of requests on one connection; return whether it is kept."""
+    """Send batches of requests on one connection; return whether the server keeps the
+    connection."""
     with Client(server) as client:
         for _ in range(rounds):
             client.send(KEPT * depth)
@@ -148,9 +147,9 @@ def _is_kept(server: Server, rounds: int, depth: int) -> bool:
 def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
     """While more than half of the workers are free, no connection is closed for new clients.
 
-    The new clients make one request each, so that sometimes a connection is not yet accepted by the
-    worker that is free for it. It must not count as waiting for a worker. On a busy machine many
-    workers may not have seen yet that their client has left: then the test tries again.
+    The new clients send one request each. A connection that a free worker has not accepted yet must
+    not count as waiting. On a busy machine workers may not have noticed yet that their clients have
+    left, so the test tries again.
     """
     server = start("--workers", "16")
 
@@ -165,23 +164,25 @@ def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
 
 
 def _gives_way(server: Server) -> bool:
-    """Return whether the first of two clients that hold both workers is closed for a third that
-    waits. It stays open if its response is made before the server has seen the third."""
+    """Let two clients occupy both workers, and a third wait. Return whether the first is
+    disconnected after its response. The result is False if the server has not noticed the third
+    client yet."""
     with Client(server) as first, Client(server) as second, Client(server) as third:
         for client in (first, second):
             assert not client.exchange(KEPT).closes
-            client.send_read(KEPT[:-2])  # half a request: the idle timeout does not end it
+            client.send_read(KEPT[:-2])  # no idle timeout
         third.send(KEPT)
-        wait_until(lambda: any_unread(server.port), "the third one's request is there")
+        wait_until(lambda: any_unread(server.port), "the third request is there")
         gives_way = first.exchange(KEPT[-2:]).closes
         first.close()
-        assert not third.read().closes, "no client waits any more"
+        assert not third.read().closes, "no other client waits"
         assert not second.exchange(KEPT[-2:]).closes, "a worker is free"
         return gives_way
 
 
 @of_kind("worker_per_client")
 def test_connections_are_not_kept_while_one_waits(start: Start) -> None:
-    """If all workers have a client and one more waits, the next response ends a connection."""
+    """If all workers have a client and one more client waits, the next response ends its
+    connection."""
     server = start("--workers", "2")
     assert any(_gives_way(server) for _ in range(TRIES))

@@ -34,7 +34,7 @@ def _whole(server: Server, data: bytes) -> bytes:
 
 
 def test_statistics(start: Start) -> None:
-    """The statistics have the exact figures of what was served."""
+    """The statistics have the exact numbers of requests, responses and bytes."""
     server = start("--workers", "4", "--each-worker")
     sent = [request("GET", "/t/digits.txt", CLOSE)] * 5
     sent += [request("GET", "/guestbook", CLOSE)] * 2 + [request("HEAD", "/t/80k.bin", CLOSE)]
@@ -49,7 +49,7 @@ def test_statistics(start: Start) -> None:
         client.half_close()
         received.append(interim.head + client.read_to_end())
     kept = 50 if server.kind.keeps_alive else 0
-    with Client(server) as client:  # requests are counted, not connections, and not only their ends
+    with Client(server) as client:  # not only connections are counted
         for _ in range(kept):
             response = client.exchange(request("GET", "/t/digits.txt"))
             received.append(response.head + response.body)
@@ -75,7 +75,7 @@ def test_statistics(start: Start) -> None:
 
 @pytest.mark.of_servers("preforking", "prethreading", "multicore")
 def test_statistics_of_many_workers(start: Start) -> None:
-    """All workers share one line, unless --each-worker is given."""
+    """The statistics have one line for all workers, unless --each-worker is given."""
     server = start("--workers", "50")
     fetch(server, "/t/digits.txt")
     assert server.stop() == 0
@@ -88,7 +88,8 @@ def test_statistics_of_many_workers(start: Start) -> None:
 def test_resources_are_those_of_the_kernel(
     start: Start, redis: PrivateRedis, database_numbers: Iterator[int]
 ) -> None:
-    """CPU time and memory are those of all its processes, not of the program that started it."""
+    """The statistics count the CPU time and memory of all processes of the server, and of no
+    other."""
     store = redis.client(next(database_numbers))
     store.do("RPUSH", "guestbook_remarks", *["x" * 18_000] * 50)
     server = start("--workers", "1", redis=redis.url(store.database))
@@ -105,7 +106,7 @@ def test_resources_are_those_of_the_kernel(
     used = [float(figure) for figure in re.findall(r"\d+\.\d+", figures["cpu"])]
     assert cpu - 0.05 < sum(used) < cpu + 1 * PACE.slowness, (cpu, used)
     megabytes = float(figures["peak memory"].split()[0])
-    # The kernel sums up its per-CPU counters when it is asked, not exactly to the page.
+    # The kernel has a counter for each CPU, so its sums are not exact to the page.
     assert megabytes > peak / 1024 - 0.5
     assert megabytes < 20 or is_sanitized(server.binary)
 
@@ -121,7 +122,7 @@ def _fill(pipe: int) -> None:
 @pytest.mark.shared_code
 @undisturbed_test(0.9)  # slightly less than OUTPUT_TIMEOUT
 def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
-    """A reader that is late, like a terminal after Ctrl-S, gets all statistics."""
+    """A late reader, like a terminal after Ctrl-S, gets all statistics."""
     reader, writer = os.pipe()
     command = guarded(Server(binary, site, "unix:/nowhere").command())
     with os.fdopen(reader, "rb") as output, subprocess.Popen(command, stdout=writer) as server:
@@ -136,7 +137,7 @@ def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
 
 @pytest.mark.shared_code
 def test_statistics_of_nothing(start: Start) -> None:
-    """A server that served nothing says so, without a division by zero."""
+    """A server that served nothing reports 0 requests, without a division by zero."""
     server = start()
     assert server.stop() == 0
     figures = server.statistics()

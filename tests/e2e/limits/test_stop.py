@@ -35,7 +35,7 @@ POST = request("POST", "/guestbook", (FORM,), form(guest_name="A", guest_remarks
 
 @undisturbed_test(STOP_TIME)
 def test_request_in_flight_is_finished(start: Start) -> None:
-    """A request that has begun is answered after SIGTERM; then its connection is closed."""
+    """A request that began before SIGTERM is answered; then the server closes the connection."""
     server = start()
     with Client(server) as client, Client(server) as idle:
         client.send_read(POST[:-10])
@@ -52,8 +52,8 @@ def test_request_in_flight_is_finished(start: Start) -> None:
 
 @undisturbed_test(STOP_TIME)
 def test_next_request_behind_a_download_in_flight(start: Start) -> None:
-    """A large part of a file in flight arrives whole after SIGTERM, although the client has already
-    sent its next request."""
+    """A client whose download was in flight at SIGTERM gets all bytes, although the client has
+    already sent its next request."""
     server = start()
     # More than the kernel buffers, and less than a busy machine sends in five seconds.
     size = 10 * MB
@@ -70,15 +70,15 @@ def test_next_request_behind_a_download_in_flight(start: Start) -> None:
 
 @undisturbed_test(REDIS_TIME)
 def test_a_waiting_client_is_served(start: Start) -> None:
-    """Clients that wait in the backlog, or in a server's queue, at the signal are served."""
+    """Clients that wait in the backlog or in a server's queue at SIGTERM are served."""
     with PrivateRedis() as redis, contextlib.ExitStack() as stack:
         server = start("--workers", "4", redis=redis.url(0))
         assert fetch(server, "/guestbook").status == 200
         redis.pause()
         clients = stack.enter_context(crowd(server, 60, request("GET", "/guestbook")))
         server.send_signal(signal.SIGTERM)
-        # Its handler sets the flag of all processes, and then shortens the backlog.
-        wait_until(lambda: longest_backlog(server.port) == 0, "it has the signal")
+        # The signal handler sets the flag of all processes, and then shortens the backlog.
+        wait_until(lambda: longest_backlog(server.port) == 0, "the server has the signal")
         redis.resume()
         responses = [client.read() for client in clients]
         assert {(response.status, response.closes) for response in responses} == {(200, True)}
@@ -87,7 +87,8 @@ def test_a_waiting_client_is_served(start: Start) -> None:
 
 
 def _come_in(server: Server) -> list[socket.socket]:
-    """Connect clients one after another until one is refused. Return the connected ones."""
+    """Connect clients one after another until a connection is refused; return the connected
+    clients."""
     came: list[socket.socket] = []
     while len(came) < 100:
         one = socket.socket()
@@ -111,20 +112,21 @@ def _is_left_alone(client: socket.socket) -> bool:
             client.recv(1)
         except TimeoutError:
             return True
-        except OSError:  # the listening socket was closed just after its connect
+        except OSError:  # the server closed the listener after the connect
             pass
     return False
 
 
 @of_kind("not is_stalled_by_one")
 def test_no_accepted_client_is_left_unserved(start: Start) -> None:
-    """A server that accepts no more closes its listening socket, also during a slow request."""
+    """A stopping server closes its listener at once, also during a slow request, so that no client
+    is left without a response."""
     server = start(at_rest=True)
     with Client(server) as slow:
         with server.suspended():
             slow.send(b"GET / HT")
             server.send_signal(signal.SIGTERM)
-            # It gets the signal while a client waits, before any child may accept it.
+            # The parent gets the signal before a child can accept the client.
             server.send_signal(signal.SIGCONT)
             time.sleep(0.003 if server.children() else 0)
         left = [client for client in _come_in(server) if _is_left_alone(client)]
@@ -134,7 +136,7 @@ def test_no_accepted_client_is_left_unserved(start: Start) -> None:
 
 @of("preforking", "multicore")
 def test_a_leaving_client_closes_its_connection(start: Start) -> None:
-    """Each process that leaves shuts the socket down, because the parent may be late."""
+    """Each worker that ends shuts the listener down, because the parent may be late."""
     server = start("--workers", "2", at_rest=True)
 
     def is_told(pid: int) -> bool:
@@ -144,9 +146,9 @@ def test_a_leaving_client_closes_its_connection(start: Start) -> None:
         slow.send(b"GET / HT")
         server.send_signal(signal.SIGTERM)
         server.send_signal(signal.SIGCONT)
-        wait_until(lambda: all(map(is_told, server.children())), "its workers have SIGTERM")
+        wait_until(lambda: all(map(is_told, server.children())), "the workers have SIGTERM")
         server.send_signal(signal.SIGSTOP)
-        wait_until(lambda: processes.state(server.pid) == "T", "it is stopped again")
+        wait_until(lambda: processes.state(server.pid) == "T", "the parent is stopped again")
         for worker in server.children():
             os.kill(worker, signal.SIGCONT)
         wait_until(lambda: bool(processes.zombies(server.pid)), "a worker has left")
@@ -157,7 +159,7 @@ def test_a_leaving_client_closes_its_connection(start: Start) -> None:
 
 @of("preforking", "multicore")
 def test_parent_serves_clients_after_all_workers_have_exited(start: Start) -> None:
-    """Ctrl-C may reach the workers first. The parent then serves the connections that wait."""
+    """If Ctrl-C reaches the workers first, the parent serves the connections that wait."""
     server = start("--workers", "2", at_rest=True)
     with server.suspended(), Client(server) as client:
         for worker in server.children():
@@ -165,7 +167,7 @@ def test_parent_serves_clients_after_all_workers_have_exited(start: Start) -> No
             os.kill(worker, signal.SIGCONT)
         wait_until(lambda: len(processes.zombies(server.pid)) == 2, "both workers have left")
         client.send(request("GET", "/t/digits.txt"))
-        wait_until(lambda: accept_queue(server.port) == 1, "it waits in the backlog")
+        wait_until(lambda: accept_queue(server.port) == 1, "the client waits in the backlog")
         server.send_signal(signal.SIGINT)
         server.send_signal(signal.SIGCONT)
         response = client.read()
@@ -185,7 +187,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 def _hold(server: Server, raw: bytes) -> list[Client]:
-    """Return three clients that hold a stopping server; the first reads faster."""
+    """Return three clients that delay the end of a server; the first reads faster."""
     clients = [Client(server, receive_buffer=size) for size in (1 << 18, 4096, 4096)]
     for client in clients:
         if raw == b"" and server.kind.keeps_alive:
@@ -199,7 +201,7 @@ def _hold(server: Server, raw: bytes) -> list[Client]:
 
 
 def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
-    """Return whether they have ended; the first of their clients reads on, a little at a time."""
+    """Let the first client of each server read a little; return whether all servers have ended."""
     for group in clients:
         group[0].sip(65536)
     return not any(server.running() for server in servers)
@@ -208,9 +210,8 @@ def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_ends_in_spite_of_clients(start: Start) -> None:
-    """Idle clients, half requests and slow readers cannot hold a stopping server for long. If
-    requests in flight had their usual timeouts, half ones would get 408, and slow readers would
-    hold it for minutes."""
+    """Idle clients, half requests and slow readers cannot delay the end of a server for long. With
+    the usual timeouts half requests would get 408, and slow readers would delay it for minutes."""
     servers = [start() for _ in HELD]
     begun = time.monotonic()
     clients = [_hold(server, raw) for server, raw in zip(servers, HELD.values(), strict=True)]
@@ -231,7 +232,7 @@ def test_ends_in_spite_of_clients(start: Start) -> None:
 @of_kind("keeps_alive")
 @undisturbed_test(IDLE_TIME)
 def test_idle_clients_are_left_at_once(start: Start) -> None:
-    """Connections between two requests are not in flight, so they are closed at once."""
+    """At SIGTERM a server closes connections between two requests at once."""
     server, other = start(), start()
     with Client(other) as kept, crowd(server, 4, b"") as clients:
         kept.exchange(request("GET", "/t/digits.txt"))
@@ -241,13 +242,14 @@ def test_idle_clients_are_left_at_once(start: Start) -> None:
         server.send_signal(signal.SIGTERM)
         assert [client.read_to_end() for client in clients] == [b""] * 4
         assert server.wait() == 0
-        assert kept.is_quiet(0), "they were kept as long as if the server had not been stopped"
+        assert kept.is_quiet(0), "idle clients had their usual timeout"
 
 
 @of("threading", "prethreading")
 @undisturbed_test(IDLE_TIME)
 def test_idle_clients_make_room(start: Start) -> None:
-    """Idle clients are also closed if there are descriptors for ten clients only."""
+    """At SIGTERM idle clients are disconnected also if there are descriptors for ten clients
+    only."""
     options = ("--workers", "20")
     few = limited(nofile=64)
     server, other = start(*options, prefix=few), start(*options)
@@ -265,7 +267,7 @@ def test_idle_clients_make_room(start: Start) -> None:
 
 
 def test_terminal_signals_everyone(start: Start) -> None:
-    """Ctrl-C reaches all processes of the group; a second Ctrl-C changes nothing."""
+    """A server ends correctly if all its processes get SIGINT twice, as after Ctrl-C."""
     server = start()
     with Client(server) as client:
         assert client.exchange(request("GET", "/t/digits.txt")).status == 200
@@ -295,13 +297,13 @@ def test_nohup(start: Start) -> None:
     assert server.stop() == 0
 
 
-# ---- Many workers: each is woken by the signal, and none spins ----
+# ---- Many workers: the signal wakes each worker, and none spins ----
 
 WORKERS = 40
 
 
 def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]]:
-    """Stop it; return which calls it made meanwhile, and which signals its tasks got."""
+    """Stop the server; count its system calls meanwhile, and the signals of its threads."""
     trace = Trace(server, path)
     assert server.stop() == 0
     calls = trace.calls()
@@ -311,9 +313,9 @@ def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]
 @pytest.mark.plain_build("sanitizers make calls of their own")
 @of("preforking", "prethreading")
 def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
-    """No worker spins while it waits for its signal. The parent of 03 signals its children one by
-    one. The first that leaves closes the listening socket. The others find it closed, and pause
-    before they check again. On a busy machine their signal may be late."""
+    """No worker spins while it waits for its signal. In 03 the parent signals the children one by
+    one, and the first child shuts the listener down. The others notice this, and pause before they
+    check again. On a busy machine their signal may be late."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS), at_rest=True)
     calls, _ = _stop_traced(server, tmp_path / "trace")
@@ -327,7 +329,8 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
 @pytest.mark.waits
 @of("preforking", "prethreading", "epoll", "multicore")
 def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
-    """A worker that waits for half a request is woken, but not periodically."""
+    """While a server stops, SIGALRM only rarely wakes the workers whose clients have sent half a
+    request."""
     skip_unless_traceable()
     server = start("--workers", "8", at_rest=True)
     with silent(server, 8):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Clients that wait, trickle or do not read are cut off when their time is over.
-
-All cases of one server wait at the same time, each with a server process of its own. Most servers
-get a part of the real timeouts only; a few cases use the real ones.
+"""Clients that wait, send single bytes or do not read are disconnected at their timeout. All cases
+run at the same time, each with its own server. Most servers have shorter timeouts (--time-scale); a
+few cases use the default timeouts.
 """
 
 import functools
@@ -28,7 +27,7 @@ from ..timing import TIMEOUT, deadline_in, undisturbed, undisturbed_test
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
 TIME_SCALE = 4
-# Two programs with clocks in milliseconds may differ by this.
+# The largest difference, in seconds, between the times that the test and the server measure.
 GRAIN = 0.1
 CHUNKED = request("POST", "/guestbook", (FORM, ("Transfer-Encoding", "chunked")))
 HALVES = {
@@ -40,7 +39,7 @@ HALVES = {
 
 
 def _part(server: Server, seconds: float) -> float:
-    """Return what --time-scale leaves of a time."""
+    """Return a time divided by the server's --time-scale."""
     return seconds / TIME_SCALE if "--time-scale" in server.options else seconds
 
 
@@ -49,8 +48,8 @@ CASES: list[Check] = []
 
 
 def case(*, keeps_alive: bool = False, within: float = 0) -> Callable[[Check], Check]:
-    """Return a decorator that adds a check to the cases. keeps_alive: skip servers that close each
-    connection; within: the `seconds` of undisturbed(), before --time-scale divides them."""
+    """Return a decorator that adds a check to the cases. keeps_alive: skip servers without
+    keep-alive; within: the `seconds` of undisturbed(), to be divided by --time-scale."""
 
     def add(check: Check) -> Check:
         @functools.wraps(check)
@@ -70,8 +69,8 @@ def case(*, keeps_alive: bool = False, within: float = 0) -> Callable[[Check], C
 
 @case(keeps_alive=True, within=REQUEST - 2)
 def idle_after_response(server: Server) -> None:
-    """A kept-alive connection is closed without a response after its idle timeout. That is shorter
-    than the timeout of a request, which another client begins at the same time."""
+    """An idle connection is closed without a response after the idle timeout. A request that began
+    at the same time has a longer timeout."""
     with Client(server) as half, Client(server) as client:
         begun = time.monotonic()
         client.exchange(KEPT)
@@ -83,7 +82,7 @@ def idle_after_response(server: Server) -> None:
 
 @case(keeps_alive=True, within=IDLE)
 def asks_now_and_then(server: Server) -> None:
-    """The idle timeout begins again with each response: a client with new requests is kept."""
+    """Each response restarts the idle timeout, so a client with new requests stays connected."""
     with Client(server) as client:
         for _ in range(3):
             assert client.exchange(KEPT).status == 200
@@ -123,7 +122,7 @@ CASES += [functools.partial(half, part=part) for part in HALVES]
 
 
 def _assert_408(server: Server, client: Client, begun: float) -> None:
-    """Assert that a 408 arrives, not before its time."""
+    """Assert that a 408 arrives, and not before the timeout."""
     responses = split_responses(client.read_to_end())
     assert [r.status for r in responses] == [408]
     assert responses[0].closes
@@ -132,7 +131,7 @@ def _assert_408(server: Server, client: Client, begun: float) -> None:
 
 @case()
 def trickling_head(server: Server) -> None:
-    """A byte now and then does not prolong the timeout of a request."""
+    """Single bytes do not prolong the timeout of a request."""
     begun = time.monotonic()
     with Client(server) as client:
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
@@ -145,7 +144,7 @@ def trickling_head(server: Server) -> None:
 
 @case(keeps_alive=True)
 def trickling_empty_lines(server: Server) -> None:
-    """Empty lines begin no request, so they do not prolong the idle timeout. CR and LF arrive
+    """Empty lines do not prolong the idle timeout, because they begin no request. CR and LF arrive
     separately."""
     with Client(server) as client:
         client.exchange(KEPT)
@@ -158,7 +157,7 @@ def trickling_empty_lines(server: Server) -> None:
 
 @case()
 def reader_that_stops(server: Server) -> None:
-    """A client that reads nothing of its response is cut off after the sending timeout."""
+    """A client that reads nothing of its response is disconnected after the send timeout."""
     begun = time.monotonic()
     with Client(server, receive_buffer=65536) as client:
         client.send(request("GET", "/t/big.bin"))
@@ -171,7 +170,7 @@ def reader_that_stops(server: Server) -> None:
 
 @case()
 def ten_at_once(server: Server) -> None:
-    """After the timeouts of many half requests, the server is as before."""
+    """After many half requests have timed out, the server serves the next client."""
     count = 2 if server.kind.worker_per_client else 10 if server.kind.stalled_by == "none" else 1
     with crowd(server, count, b"GET / HT") as clients:
         assert [client.read().status for client in clients] == [408] * count
@@ -181,13 +180,13 @@ def ten_at_once(server: Server) -> None:
 
 @case(within=0.8 * SENDING)
 def slow_reader(server: Server) -> None:
-    """A client that reads a little now and then is not cut off, however long it takes. On loopback
-    the window opens in steps of 64 KB; here each takes half the time of a stalled client."""
+    """A client that reads slowly is not disconnected. On loopback the window opens in steps of 64
+    KB; in this case each step takes half of the send timeout."""
     with Client(server, receive_buffer=1 << 18) as client:
         client.send(request("GET", "/t/big.bin"))
         begun, taken = time.monotonic(), 0
         while (passed := time.monotonic() - begun) < 6:
-            # Not a byte more than that, as Client would: it must stay in the kernel.
+            # Client would read more, but all other bytes must stay in the kernel.
             due = int(52_000 * passed) - taken
             taken += len(client.socket.recv(due)) if due > 0 else 0
             time.sleep(0.1)
@@ -198,7 +197,7 @@ REAL: list[Check] = [idle_after_response, half, reader_that_stops]
 
 
 def _at_once(cases: list[Check], servers: list[Server]) -> None:
-    """Run all cases at once; report each failed one."""
+    """Run all cases at once. Raise AssertionError with each failed case."""
     with ThreadPoolExecutor(len(cases)) as pool:
         running = [pool.submit(case, one) for case, one in zip(cases, servers, strict=True)]
         problems = [(str(c), f.exception()) for c, f in zip(cases, running, strict=True)]
@@ -209,7 +208,7 @@ def _at_once(cases: list[Check], servers: list[Server]) -> None:
 @pytest.mark.slow
 @pytest.mark.shared_code
 def test_timeouts(start: Start) -> None:
-    """All cases are true with a part of the timeouts."""
+    """All cases pass with shorter timeouts."""
     _at_once(CASES, [start("--workers", "2", "--time-scale", str(TIME_SCALE)) for _ in CASES])
 
 
@@ -217,15 +216,15 @@ def test_timeouts(start: Start) -> None:
 @pytest.mark.waits
 @of("prethreading")
 def test_real_figures(start: Start) -> None:
-    """Some cases are true with the default timeouts."""
+    """Some cases pass with the default timeouts."""
     _at_once(REAL, [start("--workers", "2") for _ in REAL])
 
 
 @undisturbed_test(REQUEST / 20)
 @pytest.mark.parametrize("told", [False, True], ids=["", "told-to-stop"])
 def test_request_that_came_while_suspended(start: Start, arch: str, told: bool) -> None:
-    """A request that arrived while the server was suspended is served although its time is over. An
-    event loop has more clients than one epoll_wait() returns (EVENTS_AT_ONCE)."""
+    """A request that arrived while the server was suspended is served, although its timeout is
+    over. An event loop has more clients than one epoll_wait() returns (EVENTS_AT_ONCE)."""
     count, scale = (600, 5) if arch in ("poll", "epoll") else (1, 20)
     server = start("--workers", "2", "--time-scale", str(scale))
     with crowd(server, count, KEPT[:-2]) as clients:
@@ -242,7 +241,7 @@ def test_request_that_came_while_suspended(start: Start, arch: str, told: bool) 
 
 
 def test_one_piece_is_taken_late(start: Start) -> None:
-    """After SIGCONT one late read is accepted; a request that needs more of them gets 408."""
+    """After SIGCONT a server accepts one late read; a request that needs more reads gets 408."""
     server = start("--workers", "2", "--time-scale", "20")
     body = form(guest_name="A", guest_remarks="B" * 20_000)
     raw = request("POST", "/guestbook", (FORM,), body)
@@ -261,7 +260,7 @@ SIZE = 250_000
 
 @pytest.fixture
 def line(own_network: None) -> Iterator[list[str]]:
-    """Yield the prefix of a command at the other end of a slow line, which sends 64 kbit/s."""
+    """Yield the prefix for a command at the other end of a slow line, which sends 64 kbit/s."""
     try:
         with slow_line(SignalWatch()) as inside:
             shape = "tc qdisc add dev far root tbf rate 64kbit burst 8kb latency 400ms"  # a modem's
@@ -275,7 +274,7 @@ def line(own_network: None) -> Iterator[list[str]]:
 def test_refusal_reaches_a_slow_sender(
     binary: Path, site: Path, tmp_path: Path, line: list[str]
 ) -> None:
-    """A client that sends too long a body slowly reads the refusal before the reset."""
+    """A slow client whose body is too long gets 413 before the reset."""
     body = tmp_path / "body"
     body.write_bytes(bytes(SIZE))
     with Server(binary, site, "redis://127.0.0.1:1", ("--address", NEAR)) as server:

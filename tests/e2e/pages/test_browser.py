@@ -15,20 +15,21 @@ from ..site import build_project_site
 from ..timing import PACE, TIMEOUT
 
 pytestmark = [pytest.mark.browser, pytest.mark.of_servers("epoll")]
-"""All servers send the same bytes: http/test_cases.py."""
+"""One server is enough: all servers send the same bytes (http/test_cases.py)."""
 
 SCREENSHOTS = REPOSITORY / "build" / "screenshots"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the project's own site, which `server` has here."""
+    """Return the project's own site, which `server` serves in this file."""
     return build_project_site(tmp_path_factory.mktemp("project"), REPOSITORY)
 
 
 @pytest.fixture
 def page(browser: Browser, server: Server, store: RedisClient) -> Iterator[Page]:
-    """Yield the page of an empty guestbook. It has no error, and asks no other host."""
+    """Yield an empty guestbook in a browser. Fail if the page has errors or loads from another
+    host."""
     refused = "Failed to load resource: the server responded with a status of 400"  # on purpose
     with opened(browser, server.url, refused, viewport={"width": 1100, "height": 900}) as page:
         page.set_default_timeout(TIMEOUT * 1000 * PACE.slowness)
@@ -37,7 +38,7 @@ def page(browser: Browser, server: Server, store: RedisClient) -> Iterator[Page]
 
 
 def _write(page: Page, name: str, text: str) -> None:
-    """Fill in the form and send it, without the browser's own checks."""
+    """Fill in the form and submit it, without the browser's own checks."""
     page.evaluate("document.querySelector('form').noValidate = true")
     page.fill("[name=guest-name]", name)
     page.fill("[name=guest-remarks]", text)
@@ -52,7 +53,7 @@ def _submit(page: Page) -> None:
 
 @pytest.mark.slow
 def test_write_a_remark(page: Page, server: Server) -> None:
-    """A remark written in the form appears on the page; a picture of it is saved."""
+    """A remark that is written in the form appears on the page. A screenshot is saved."""
     expect(page.locator("li.remark.none")).to_have_count(1)
     _write(page, "Ann", "What a nice page 🐧")
     expect(page.locator("li.remark")).to_have_count(1)
@@ -103,7 +104,7 @@ def test_text_is_not_turned_around(page: Page, database: RedisClient) -> None:
         f"{turning}ABC" for turning in ("\u202e", "\u202b\u202e", "\u2067\u202e", "\u202e\u2068")
     ]
     turned.append("\u0085\u009bABC")
-    for text in reversed(turned):  # the page begins with the last
+    for text in reversed(turned):  # the newest remark is first
         database.do("RPUSH", "guestbook_remarks", text, "between")
     page.reload()
     remarks = page.locator("li.remark p", has_text="ABC")
@@ -114,7 +115,7 @@ def test_text_is_not_turned_around(page: Page, database: RedisClient) -> None:
 
 
 def test_text_from_right_to_left(page: Page, database: RedisClient) -> None:
-    """A remark in Hebrew begins at the right, although its neighbours do not."""
+    """A remark in Hebrew begins at the right, next to an English remark that begins at the left."""
     database.do("RPUSH", "guestbook_remarks", "שלום ABC", "ABC שלום")
     page.reload()
     remarks = page.locator("li.remark p")
@@ -124,7 +125,7 @@ def test_text_from_right_to_left(page: Page, database: RedisClient) -> None:
 
 @pytest.mark.slow
 def test_on_a_phone(page: Page, server: Server) -> None:
-    """On a narrow screen nothing is wider than the screen, also no long word."""
+    """No part of the pages is wider than a narrow screen, even with long words."""
     page.set_viewport_size({"width": 360, "height": 740})
     for target in ("", "guestbook"):
         page.goto(server.url + target)

@@ -31,7 +31,7 @@ EXACT = {
 
 @pytest.mark.parametrize("stored", EXACT)
 def test_exact_page(server: Server, store: RedisClient, stored: tuple[str, ...]) -> None:
-    """The page is the template with its placeholders filled in, and nothing else changed."""
+    """The page is the template with filled placeholders, otherwise unchanged."""
     for remark in stored:
         store.do("RPUSH", "guestbook_remarks", remark)
     filled = {
@@ -66,7 +66,7 @@ def test_remark_is_only_text(server: Server, store: RedisClient, text: str) -> N
 
 
 def test_newest_first_and_only_fifty(server: Server, store: RedisClient) -> None:
-    """The latest fifty are shown, the newest on top."""
+    """The page shows the latest fifty remarks, the newest first."""
     for number in range(60):
         store.do("RPUSH", "guestbook_remarks", f"remark {number} - Ann")
     expected = [f"remark {number} - Ann" for number in range(59, 9, -1)]
@@ -124,12 +124,12 @@ LEGACY = [
 
 
 def test_data_of_other_programs(server: Server, store: RedisClient) -> None:
-    """Data of other programs is shown, escaped; the other remarks are unchanged."""
+    """Remarks from other programs are shown, escaped, and do not change other remarks."""
     for item in LEGACY:
         store.do("RPUSH", "guestbook_remarks", "before", item, "after")
     page = fetch(server, "/guestbook")
     assert page.status == 200
-    text = page.body.decode("utf-8")  # the page says it is UTF-8, so it must be
+    text = page.body.decode("utf-8")  # valid UTF-8
     shown = remarks(text)[::-1]
     assert shown[0::3] == ["before"] * len(LEGACY)
     assert shown[2::3] == ["after"] * len(LEGACY)
@@ -148,8 +148,8 @@ WITHOUT_REDIS = ("/", "/t/digits.txt", "/sorted", "/t/plain", "/t/none")
 
 
 def test_three_commands(server: Server, store: RedisClient, redis: PrivateRedis) -> None:
-    """A visit is three commands, also with HEAD or a refused form; a remark is one, and all else
-    but /go/ none."""
+    """A visit sends three commands to Redis, also with HEAD or a rejected form. A remark and a
+    short link send one command each, other requests none."""
     wanted = {"lrange": 1, "incr": 1, "llen": 1}
     for make, expected in (
         (lambda: fetch(server, "/guestbook"), wanted),
@@ -165,8 +165,8 @@ def test_three_commands(server: Server, store: RedisClient, redis: PrivateRedis)
 
 
 def test_template_changes(start: Start, site: Path, tmp_path: Path) -> None:
-    """A template with only the remarks and the count works, as in the original ZeroHTTPd. A changed
-    template is read again; while it is missing, only this page fails."""
+    """A template with only the remarks and the count works, as in the original ZeroHTTPd. The
+    server reads a changed template again. While it is missing, only this page fails."""
     shutil.copytree(site / "public" / "t" / "sub", tmp_path / "public")
     path = tmp_path / "templates" / "guestbook" / "index.html"
     path.parent.mkdir(parents=True)
@@ -189,11 +189,11 @@ def test_template_changes(start: Start, site: Path, tmp_path: Path) -> None:
     wait_until(lambda: fetch(server, "/guestbook").text.startswith("fourth"), "the fourth")
 
 
-# ---- The form: what is accepted, and which message comes back ----
+# ---- The form: valid data, and messages for invalid data ----
 
 
 def _errors(page: str) -> tuple[bool, bool]:
-    """Return whether there is a message at the name and at the remarks."""
+    """Return whether the name has an error message, and whether the remarks have one."""
     return bool(part(page, "name-error").strip()), bool(part(page, "remarks-error").strip())
 
 
@@ -215,7 +215,8 @@ INCOMPLETE = [
 def test_missing_or_empty(
     server: Server, store: RedisClient, refused: tuple[bytes, str | None, str | None, object]
 ) -> None:
-    """The page comes back as 400 with what was typed and a message at the wrong field."""
+    """A form without a name or text gets 400, with the typed text and a message at the wrong
+    field."""
     body, name, text, wrong = refused
     response = send(server, request("POST", "/guestbook", (FORM,), body))
     assert response.status == 400
@@ -229,7 +230,7 @@ def test_missing_or_empty(
 
 @pytest.mark.parametrize("letter", ["a", "ä", "日", "🐧"])
 def test_limits_count_characters(server: Server, store: RedisClient, letter: str) -> None:
-    """100 and 1,000 characters are accepted, one more is not, however many bytes each has."""
+    """The limits of 100 and 1,000 count characters, not bytes."""
     assert sign(server, letter * 100, letter * 1000).status == 303
     assert store.remarks() == [f"{letter * 1000} - {letter * 100}".encode()]
     long_name = sign(server, letter * 101, "Hi")
@@ -245,7 +246,7 @@ def test_limits_count_characters(server: Server, store: RedisClient, letter: str
 
 @pytest.mark.parametrize("text", NASTY)
 def test_typed_text_stays_text(server: Server, store: RedisClient, text: str) -> None:
-    """Text that the form shows again stays text: it does not end its field."""
+    """Typed text that the form shows again is escaped, and does not end its field."""
     for field, response in enumerate((sign(server, text, ""), sign(server, "", text))):
         assert response.status == 400
         shown = typed(response.text)[field].strip()

@@ -20,7 +20,8 @@ LINE = re.compile(
 
 
 def _lines(server: Server, count: int) -> list[re.Match[str]]:
-    """Wait for the log to have so many lines; return them, each one valid."""
+    """Wait for `count` lines in the log. Return the matches of LINE; assert that all lines
+    match."""
     wait_until(lambda: server.stdout.count("\n") >= count, f"{count} lines in the log")
     time.sleep(0.1)
     lines = server.stdout.removesuffix("\n").split("\n")
@@ -32,8 +33,8 @@ def _lines(server: Server, count: int) -> list[re.Match[str]]:
 
 @pytest.mark.shared_code
 def test_lines(start: Start) -> None:
-    """A line has host, time, request line, status and size of the body. All else that the server
-    prints goes to standard error."""
+    """A log line has host, time, request line, status and size of the body. All other output of the
+    server goes to standard error."""
     server = start("--log")
     body = form(guest_name="Ann", guest_remarks="Hi")
     raws = [
@@ -45,7 +46,7 @@ def test_lines(start: Start) -> None:
     ]
     for number, raw in enumerate(raws, 1):
         send(server, raw, "HEAD" if raw.startswith(b"HEAD") else "GET")
-        found = _lines(server, number)  # wait each time: the order is certain
+        found = _lines(server, number)  # wait, for a fixed order
     assert [(m["request"], m["status"]) for m in found] == [
         ("GET /t/80k.bin HTTP/1.1", "200"),
         ("GET /t/none?x=1 HTTP/1.1", "404"),
@@ -76,7 +77,8 @@ def test_no_log_by_default(start: Start) -> None:
 
 @pytest.mark.shared_code
 def test_no_forged_lines(start: Start) -> None:
-    """What a client sends stays inside its quotes, on its line, and in printable characters."""
+    """In the log, a client's request line stays in its quotes and on its line, in printable
+    characters."""
     server = start("--log")
     raws = [
         b'GET /a"b HTTP/1.1\r\nHost: a\r\n\r\n',

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // Package book makes the guestbook page of the seven servers in the usual way for Go: html/template
-// for the page, go-redis for its content. It sends Redis the same three commands, one after another,
-// and fills the same template. Connections to Redis come from the pool of go-redis, with its default
+// for the page, go-redis for its content. Redis gets the same three commands, one after another, and
+// the template is the same. Connections to Redis come from the pool of go-redis, with its default
 // size. The reference server `fasthttp` uses the content, with another template engine.
 package book
 
@@ -40,7 +40,7 @@ type Content struct {
 }
 
 // New returns a book with the template below root, the project's folder, and the Redis at
-// redis://[user:password@]host:port/db. It does not connect yet.
+// redis://[user:password@]host:port/db. New does not connect to Redis.
 func New(root, redisURL string) (*Book, error) {
 	parsed, err := parseTemplate(root)
 	if err != nil {
@@ -94,7 +94,7 @@ func parseTemplate(root string) (*template.Template, error) {
 		"$GUEST_REMARKS$", `{{range .Remarks}}<li class="remark"><p>{{.}}</p></li>`+"\n"+
 			`{{else}}<li class="remark none"><p>No remarks yet. Yours could be the first.</p></li>`+
 			"\n{{end}}",
-		// In a plain visit nothing is typed and there are no errors.
+		// A plain visit has no typed text and no errors.
 		"$GUEST_NAME$", "", "$GUEST_NAME_ERROR$", "",
 		"$GUEST_REMARKS_TYPED$", "", "$GUEST_REMARKS_ERROR$", "",
 	).Replace(string(text))

@@ -118,7 +118,7 @@ public final class Server {
                             "GUEST_REMARKS", list(remarks),
                             "VISITOR_COUNT", grouped(visitor),
                             "REMARKS_COUNT", grouped(written));
-            // In a plain visit nothing is typed and there are no errors: other values stay empty.
+            // A plain visit has no typed text and no errors: other values stay empty.
             return PLACE.matcher(template)
                     .replaceAll(
                             place ->

@@ -100,6 +100,7 @@ tsan: ##- Contribute: build into build/tsan with the thread sanitizer (20 s)
 		CFLAGS='$(SANITIZED) -fsanitize=thread'
 
 bench: ## Benchmark: measure the seven servers (2 min; installs ab, Redis: 115 MB); ARGS=--full; HOSTS=lab
+	@$(if $(filter-out lab,$(HOSTS)),test -e '$(strip $(HOSTS))' || { echo "make bench: HOSTS=$(strip $(HOSTS)): no such file; give an inventory or lab" >&2; exit 2; })
 	@$(SETUP) build bench $(if $(HOSTS),hosts)
 ifneq ($(strip $(HOSTS)),)
 	@$(ZEROHTTPD) hosts --inventory '$(strip $(HOSTS))' $(ARGS)
@@ -219,7 +220,7 @@ grade-all: ## Teach: grade a class (up to 1 min each; installs copydetect: 40 MB
 	@$(ZEROHTTPD) grade-all $(call quoted,FOLDER) $(ARGS)
 
 torture: ##- Benchmark: test the robustness of servers under attack (5 min; installs what bench installs); ARGS="--servers epoll"
-	@scripts/setup.sh build bench
+	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) torture $(ARGS)
 

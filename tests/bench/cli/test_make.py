@@ -88,6 +88,12 @@ def test_a_misspelt_target_names_the_command_that_lists_all() -> None:
     assert "there is no target serv; make help lists" in run("make", "serv", status=2).stderr
 
 
+def test_a_missing_inventory_is_reported_before_an_installation(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    said = run("make", "bench", "HOSTS=mine.ini", cwd=tmp_path, status=2).stderr
+    assert "HOSTS=mine.ini: no such file; give an inventory or lab" in said
+
+
 def test_what_is_built_is_no_message() -> None:
     assert "Nothing to be done" not in run("make", "-o", "Makefile", "baselines").stdout
 

@@ -67,7 +67,7 @@ not_licensed=(
     LICENSE '*.md'                      # texts for readers: README names the licence
     'public/*' 'templates/*'            # the served files, whose bytes are measured
     '*.json' '*.csv' '*.png' '*.gz'     # formats without comments
-    '*/ldflags'                         # options of the linker, also without comments
+    '*/ldflags'                         # options of the linker: a format without comments
     'tests/fuzz/corpus/*' '**/recorded/*' tests/e2e/kinds/cost.txt tests/e2e/kinds/claims.txt tests/e2e/http/cases.txt  # inputs and recorded data
     '*.patch'                           # changes of files that have the licence line
     'requirements/*.txt' '*/go.sum'     # written by tools

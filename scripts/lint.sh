@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$project"
 
 # Sets the array `files` to the files that git tracks or would add, without results of a build. Git
-# rejects another user's folder that is no safe.directory. A check without files must fail.
+# rejects another user's folder unless safe.directory lists it. A check without files must fail.
 list() {
     local found
     found=$(git -c safe.directory='*' ls-files --cached --others --exclude-standard -- "$@") || found=

@@ -276,8 +276,8 @@ class World:
     def _judged(
         self, outcome: CheckOutcome, check: Trial, failures: Sequence[Failed], trace: Sequence[str]
     ) -> CheckOutcome:
-        """Return the outcome of a failed check. A failure with its own proof counts as the
-        cause."""
+        """Return the outcome of a failed check. It names the first failure with a proof other than
+        the trace; if there is none, it names the first failure."""
         cause = next((one for one in failures if one.proof), failures[0])
         outcome.came = "failed"
         outcome.finding = finding(cause, trace)

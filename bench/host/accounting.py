@@ -97,7 +97,7 @@ class Usage(NamedTuple):
     """The microseconds in which a process of the server waited for a CPU and no process of the
     server ran (PSI); None if the kernel does not report this time."""
     periods: Periods | None
-    """None: there is no quota."""
+    """None if there is no quota."""
 
     @property
     def wanted_us(self) -> float | None:

@@ -142,7 +142,7 @@ class Tally:
 
 
 class Exchange(NamedTuple):
-    """The result of one request. The times are of CLOCK_MONOTONIC, which all processes share."""
+    """The result of one request. The times use CLOCK_MONOTONIC, which all processes share."""
 
     begun: float
     ended: float

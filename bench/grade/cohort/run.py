@@ -36,7 +36,7 @@ GRADED = "graded"
 MOST_SECONDS = 170.0
 """The time limit of a grading: the checks may take 55 s, and each compilation 30 s."""
 USUAL_SECONDS = 25.0
-"""The estimate for a submission, used until the first submission has been graded."""
+"""The estimated time to grade a submission, until the first submission has been graded."""
 PREFIX = "zerohttpd-class-"
 
 

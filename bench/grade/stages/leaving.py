@@ -48,7 +48,7 @@ CLOSED_TWICE = r"close(?:\(\d| resumed).* = -1 EBADF.*"
 """Matches calls of close that failed, except close(-1)."""
 RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
-"""Limits of a random number of pages, which is above the allowed number of Redis connections."""
+"""Minimum and maximum of a random number of pages: more than the allowed Redis connections."""
 CUTS = 30
 """How often Redis closes all connections: more often than the allowed number of connections."""
 AT_ONCE, ONES = 6, 3

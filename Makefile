@@ -13,7 +13,7 @@ ifeq ($(origin CC),default)
 CC = gcc
 endif
 # The user may set CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. The hardening flags are in the
-# defaults, so they do not conflict with the flags of a distribution.
+# defaults, so the flags of a user or a distribution replace them.
 CFLAGS ?= -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 LDFLAGS ?= -pie -Wl,-z,relro,-z,now
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -33,9 +33,9 @@ BASELINE ?= build/baselines
 # Every folder NN_name/ with a main.c is a server, so a new server needs no line here.
 EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
 # A server that needs more than the C library has a file NN_name/ldflags with the options of the
-# linker. If the preprocessor fails on its main.c, or the linker does not find the library, the
-# server is left out. A student may have written the file, and every make reads it with your rights.
-# So the options are quoted, and make expands them and the names of files only once.
+# linker. If the preprocessor fails on the server's main.c, or the linker does not find the library,
+# the server is left out. A student may have written `ldflags`, and every make reads it with your
+# rights. So the options are quoted, and make expands them and the names of files only once.
 ldflags = $(if $(wildcard $(1)/ldflags),$(foreach word,$(file <$(1)/ldflags),'$(subst ','\'',$(word))'))
 libraries = $(filter '-l%,$(call ldflags,$(1)))
 try = $(COMPILE) -E $(1)/main.c >/dev/null && $(if $(call libraries,$(1)),echo 'int main(void) \
@@ -113,7 +113,7 @@ lab: ##- Benchmark: make four one-core hosts on this machine (2 s, as root; inst
 	@$(if $(filter down,$(ARGS)),,$(SETUP) build bench hosts)
 	@scripts/lab $(if $(filter down,$(ARGS)),,up) $(ARGS)
 
-# Exit status 1 is for scripts. Here it is no error, because the printed text is enough.
+# For scripts, doctor exits with 1 if a check fails. Here the printed text is enough.
 doctor: ##- Benchmark: check this machine and print fixes (2 s; installs Python packages: 40 MB); ARGS as for bench
 	@$(SETUP) read
 	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1

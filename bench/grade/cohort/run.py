@@ -78,10 +78,10 @@ class Graded(BaseModel):
     """The reason for no grade, or remarks on the grade: checks that did not run, assembler."""
     seconds: float = 0
     same_as: str = ""
-    """The student who handed in the same files and whose grade is used; empty: there is none."""
+    """The student who handed in the same files and whose grade is used; empty: no student."""
     grade: Grade | None = None
     server: Path | None = Field(None, exclude=True)
-    """The copy of the server during a run; None if the submission has none."""
+    """The copy of the server during a run; None if the submission has no server."""
 
     @property
     def findings(self) -> list[FaultFound]:

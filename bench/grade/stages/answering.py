@@ -22,7 +22,7 @@ RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS = 3
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
-"""A server that makes more FRUITLESS calls of recv ignores the end of a connection."""
+"""A server that makes more than MANY calls like FRUITLESS ignores the end of a connection."""
 FEW, UNREAD = 30, 300
 
 
@@ -160,7 +160,7 @@ def pieces(scene: Scene) -> None:
 
 
 def pipelined(scene: Scene) -> str | None:
-    """The server answers several requests in one packet, and many that are as short as possible."""
+    """The server answers several requests in one packet, and many requests of minimum length."""
     note = packets(scene)
     if note is None:
         unread(scene)

@@ -408,7 +408,7 @@ def same_bytes(scene: Scene) -> None:
                 if not pair.same(mine, other):
                     raise one.difference(mine, other, sure=False)
 
-        # All clients send in the same order, so that one handler works for several at once.
+        # All clients send in the same order, so that one handler works for several clients at once.
         scene.together([run] * CLIENTS)
 
 

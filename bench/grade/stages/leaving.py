@@ -50,11 +50,11 @@ RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
 """Limits of a random number of pages, which is above the allowed number of Redis connections."""
 CUTS = 30
-"""How often Redis closes all connections: more often than the allowed number of connections."""
+"""How often Redis closes all connections: more times than connections are allowed."""
 AT_ONCE, ONES = 6, 3
-"""Clients that leave at once, and processes that are killed one after another."""
+"""The number of clients that leave at once, and of processes that are killed in sequence."""
 UNSENT_FILES = 80
-"""More than a server keeps open (MOST_FILES)."""
+"""More files than a server keeps open (MOST_FILES)."""
 REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
 """REFUSED_LEAST failed calls within this time are a loop without a pause (RETRY_DELAY: 20 ms)."""
 EACH_WORKER = 4

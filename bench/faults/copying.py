@@ -31,7 +31,7 @@ FOLDER = ROOT / "course" / "faults"
 STEPS = 3
 """The number of hints before the explanation."""
 ORIGINAL = ".original"
-"""The file in a copy that has the path of the original folder."""
+"""A file in each copy; it contains the path of the original folder."""
 
 
 class Incident(BaseModel):

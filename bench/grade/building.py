@@ -192,7 +192,7 @@ class Expected:
     """The text that must be in Redis afterwards, exactly once."""
     path: str = ""
     also: int = 0
-    """Another status that is correct, with any body."""
+    """Another correct status; its response may have any body."""
 
     @property
     def method(self) -> str:

@@ -35,7 +35,7 @@ QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
 
 def busy_others() -> Callable[[], float]:
     """Return a function that returns the share of CPU time that other programs have used since this
-    call. This process and its ended children are not other programs."""
+    call. This process and its ended children do not count."""
     cpus = os.sched_getaffinity(0)
 
     def own_seconds() -> float:

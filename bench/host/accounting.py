@@ -158,7 +158,7 @@ class Group:
 
     def close(self) -> None:
         """Kill all processes of the group and remove the group."""
-        with contextlib.suppress(OSError):  # Linux before 5.14 has no such file
+        with contextlib.suppress(OSError):  # Linux before 5.14 has no cgroup.kill
             (self._folder / "cgroup.kill").write_text("1")
         for folder in self.folders:
             remove_group(folder)

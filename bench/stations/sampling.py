@@ -61,8 +61,8 @@ Stack = tuple[Function, ...]
 
 
 def owner_of(place: str) -> Owner:
-    """Return the owner of a function; `place` is the function's file in the words of perf or
-    callgrind. A name in brackets means the kernel or memory without a file, e.g. the vdso."""
+    """Return the owner of a function; `place` is the function's file, as perf or callgrind
+    names it. A name in brackets means the kernel or memory without a file, e.g. the vdso."""
     if place.startswith("bpf_prog_"):
         return "kernel"
     if place.startswith("["):

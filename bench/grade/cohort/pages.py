@@ -19,7 +19,7 @@ COLUMNS = ("id", "points", "of", "faults", "seconds", "state", "reason")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of a text that a spreadsheet takes for a formula (OWASP, CSV injection)."""
 STEPS = tuple(range(0, 101, 10))
-"""Lower limits of the classes of the distribution, in per cent; the last class has only 100."""
+"""Lower limits of the ranges in the distribution, in per cent; the last range has only 100."""
 
 
 def write(

@@ -278,7 +278,7 @@ def _server_in(folder: Path) -> Path | None:
     first = [one for one in found if len(one.parts) == top]
     if len(first) > 1:
         names = ", ".join(printable(str(one.relative_to(folder))) for one in first[:4])
-        reason = f"several folders have a main.c: {names}; call the right one {SERVER}"
+        reason = f"several folders have a main.c: {names}; rename the right folder to {SERVER}"
         raise NotGraded("unclear", reason)
     return first[0] if first else None
 

@@ -95,7 +95,7 @@ def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
         before = now
         scene.watch.sleep(SOON_SECONDS)
     for _ in range(CHILDREN):
-        with contextlib.suppress(Failed):  # perhaps because of such children
+        with contextlib.suppress(Failed):  # such children may be the cause
             scene.get(scene.site.first)
 
     def left() -> list[str]:
@@ -214,7 +214,7 @@ def resets(scene: Scene) -> None:
             client.send(request("GET", path))
             client.socket.recv(100)
             scene.watch.sleep(LEAVE_SECONDS)  # until the server's send sleeps
-            if number % 3 == 1:  # a FIN before the reset
+            if number % 3 == 1:  # these clients send a FIN before the reset
                 client.socket.shutdown(socket.SHUT_WR)
                 scene.watch.sleep(LEAVE_SECONDS)
             if number % 3:

@@ -251,7 +251,7 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
             f"{rounds}; before the last round the server had {before} processes and threads, now "
             f"it has {scene.tasks()}",
         )
-    # Each thread has mappings for its stack and a guard page; there are fewer heaps.
+    # Each thread has mappings for its stack and a guard page. Heaps have fewer mappings.
     if not scene.until(lambda: mappings(scene) < mapped + count, seconds):
         return Failed(
             "not-joined",

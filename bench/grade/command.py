@@ -205,7 +205,7 @@ def end_text(grade: Grade, folder: str) -> str:
     rest = " ".join(grade.skipped)
     hint = (
         "\nThe time limit of the grading was reached before checks for "
-        f"{sum(grade.skipped.values())} points. Grade the rest with:\n"
+        f"{sum(grade.skipped.values())} points. Run these checks with:\n"
         f"  make grade SERVER={folder} ARGS='--only {rest}'"
         if rest
         else ""

@@ -177,7 +177,7 @@ class Grade(BaseModel):
     """A grading with this seed repeats the same requests."""
     seconds: float
     isolation: list[str]
-    """The parts of the sandbox that were in force, and those that were not."""
+    """The parts of the sandbox that were in force, and the parts that were not."""
     stages: list[StageOutcome]
     faults: list[str]
     """The short names of all faults that were found."""

@@ -257,7 +257,7 @@ def said_of(folder: Path) -> ServerFacts:
 
 
 def baseline_subject(architecture: str) -> Subject:
-    """Return the baseline of an architecture. Raise LeftOut if it has none, or none is built."""
+    """Return the baseline of an architecture. Raise LeftOut if no baseline exists or is built."""
     name = BASELINE_PREFIX + architecture
     source = _baseline_source(name)
     if source is None:

@@ -63,7 +63,7 @@ def _submissions(folder: Path, output: Path) -> list[Submission]:
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give the folder with all submissions")
     if output.is_relative_to(folder):
-        raise UserError(f"--into: {output} is in the folder of the submissions; give another one")
+        raise UserError(f"--into: {output} is in the folder of submissions; give another folder")
     try:
         found, hidden = submissions(folder)
     except OSError as error:

@@ -32,8 +32,8 @@ FIRST = 1 + 2 * CONNECTIONS
 ATTEMPTS = 3
 """The checks of a sweep reject a figure if the machine paused during the run."""
 OWN_ABOVE = 1.6
-"""A server's own CPU time, divided by the sweep's, is below this limit. It includes start, end and
-warm-up, which matter with few requests."""
+"""The CPU time that a server reports, divided by the sweep's figure, is below this limit. The
+server's figure includes start, end and warm-up, which matter with few requests."""
 
 
 def swept(results: Path, *servers: str) -> Results:

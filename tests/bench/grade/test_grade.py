@@ -67,7 +67,7 @@ def _patches() -> Iterator[Patch]:
 
 
 GROWING_POOL, *PATCHES = _patches()
-"""The first patch has no fault: socket pairs from the start, and a thread for each client."""
+"""GROWING_POOL has no fault. It creates a thread only when a client connects."""
 
 
 IN_LIBRARY = {
@@ -164,7 +164,7 @@ def test_the_solution_wakes_one_thread_for_a_client(tmp_path: Path) -> None:
     finally:
         server.terminate()
         server.communicate(timeout=20)
-    # Waking all threads costs 50 sleeps a client; one thread may sleep again for data or a lock.
+    # If each client woke all 50 threads, all would sleep again. One may sleep for data or a lock.
     assert clients <= slept < 10 * clients
 
 
@@ -254,8 +254,8 @@ def test_a_fault_of_the_library_is_called_by_its_name(name: str, tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_server_that_serves_several_may_not_say_one(tmp_path: Path) -> None:
-    """The grader reports a server of several clients whose tests.toml says "one", which would leave
-    out all checks with several clients."""
+    """The grader reports a false "one" in tests.toml, which would leave out all checks with several
+    clients."""
     server = tmp_path / "08_says"
     shutil.copytree(ROOT / "07_epoll", server)
     (server / "tests.toml").write_text('stalled_by = "one"\n')

@@ -56,7 +56,7 @@ def sparse_tar(path: Path, size: int) -> Path:
     member.type = tarfile.GNUTYPE_SPARSE
     head = bytearray(member.tobuf(tarfile.GNU_FORMAT))
     head[483:494] = b"%011o" % size  # the size with holes
-    head[148:156] = b"        "  # the checksum counts itself as blanks
+    head[148:156] = b"        "  # the checksum is computed with blanks in its own field
     head[148:154] = b"%06o" % sum(head)
     path.write_bytes(head + bytes(2 * tarfile.BLOCKSIZE))
     return path

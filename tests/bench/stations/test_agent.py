@@ -155,7 +155,7 @@ def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:
 @needs_nginx
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, None])
 def test_nothing_is_left(mark: str, number: int | None) -> None:
-    """No process is left of an agent that is ended, killed, or loses its connection (None)."""
+    """Processes of an agent end if the agent is ended, killed, or loses its connection (None)."""
     raise_descriptors()
     station = greeted(AGENT)
     urls = all_started(station)

@@ -34,9 +34,9 @@ MORE_CALLS = [
     ("cache", KEPT, {"openat2": 1, "read": 1, "close": 1}),
     ("control", LARGE, {}),
 ]
-"""For each optimisation, the change in the system calls of a request without it."""
+"""How the system calls of a request change if the optimisation is switched off."""
 UNRELATED = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
-"""Calls of which one may serve several requests, and the two names of fstat()."""
+"""System calls that may serve several requests, and the two names of fstat()."""
 
 
 def calls_of(conditions: Conditions) -> CallFigures:

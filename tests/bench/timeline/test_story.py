@@ -107,7 +107,7 @@ def test_a_sleep_says_for_whom(told: Recording) -> None:
 def test_a_loop_is_one_where_linux_has_only_the_newer_call(
     server: str, call: str, newer: str
 ) -> None:
-    """The timeline detects an event loop on ARM, where Linux has only the newer call."""
+    """The timeline detects an event loop on ARM, where Linux has only the newer system calls."""
     [text] = kept([server], "eight")
     assert f" {call}" in text
     usual, told = (
@@ -236,7 +236,7 @@ def recorded(scenario: str) -> list[Recording]:
 
 @pytest.mark.parametrize("scenario", ["eight", "slow-reader"])
 def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
-    """The sentence counts late clients by the server's calls, here compared with their times."""
+    """The sentence counts late clients by the server's calls; the test uses the clients' times."""
     pictures = recorded(scenario)
     prompt = [one.end - one.begin for one in pictures[-1].requests]
     for one in pictures:
@@ -250,7 +250,7 @@ def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_it_names_the_clients_that_got_no_response(scenario: str) -> None:
-    """The sentence names exactly the clients without a status. 0.2 s for each scenario."""
+    """The sentence names exactly the clients without a response. 0.2 s for each scenario."""
     for one in recorded(scenario):
         lost = [request.number for request in one.requests if request.answer.startswith("closed")]
         match = re.search(r"was killed and client (\d) got no response", sentence(one))
@@ -305,7 +305,7 @@ CASES = {
 
 @pytest.mark.parametrize("words", CASES)
 def test_it_is_computed_from_the_calls(words: str) -> None:
-    """The timeline computes its sentence from calls, also of a blocked loop or without a return."""
+    """The timeline computes its sentence from calls, even if a loop blocks or a call never ends."""
     ends = {"end": 400.0, "ended": "", "name": "", "begin": 0.0}
     requests = [
         Request(

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from bench.host.accounting import Slicing, find_slicing
 
 TIMEOUT = 30_000
-"""Milliseconds for which a browser test waits for a condition. Playwright's default of 5 s is too
-short on a machine whose cores are all busy."""
+"""Milliseconds for which a browser test waits for a condition. The default of 5 s can be too short
+on a machine whose cores are all busy."""
 expect.set_options(timeout=TIMEOUT)
 
 REPOSITORY = Path(__file__).resolve().parents[1]

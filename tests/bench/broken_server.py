@@ -30,7 +30,7 @@ EVERY = 100
 """An intermittent fault happens in every Nth response."""
 TWICE = 10
 """A surplus response follows every Nth response. On a kept connection, a client takes it for the
-response to the next request, so only a surplus response to the last request is detected."""
+next response, so only a surplus response to the last request is detected."""
 LIFE = 250
 """The number of responses before the server ends in the mode "dies"."""
 CROWD = 60

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run whole sweeps in their own processes. A mark in the environment finds left processes."""
+"""Run whole sweeps in their own processes. An environment variable marks all their processes."""
 
 import json
 import os

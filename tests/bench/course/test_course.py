@@ -292,8 +292,8 @@ def _lines(text: str) -> set[str]:
 
 
 def _answers() -> set[str]:
-    """Return the sentences of all answers that are not in the sheets, and the lines of code of all
-    answers that are not in the servers or the skeleton."""
+    """Return the sentences of the answers that the sheets lack, and the lines of code that the
+    servers and the skeleton lack."""
     sheets = "".join(_flat(file.read_text()) for file in (TEACHING / "sheets").glob("*.md"))
     patterns = (
         "lib/**/*.[ch]",

@@ -188,8 +188,8 @@ def together_world(
 
 @pytest.mark.parametrize("apart", [True, False])
 def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
-    """The grader runs checks in parallel and repeats a failed check alone. A failure with
-    `sure` counts even if the repetition passes. Known faults and consequences are not repeated."""
+    """The grader runs checks in parallel and repeats a failed check alone, unless the fault is
+    known or follows from another fault. A sure failure counts even if the repetition passes."""
     deaf = [Failed("deaf", "1"), Failed("deaf", "2")]
     ways: dict[str, list[object]] = {
         "right": ["a note"],

@@ -164,7 +164,7 @@ def test_the_solution_wakes_one_thread_for_a_client(tmp_path: Path) -> None:
     finally:
         server.terminate()
         server.communicate(timeout=20)
-    # If each client woke all 50 threads, all would sleep again. One may sleep for data or a lock.
+    # If a client wakes all 50 threads, 50 sleep again. A single thread may also wait for a lock.
     assert clients <= slept < 10 * clients
 
 

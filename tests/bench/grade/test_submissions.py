@@ -120,8 +120,8 @@ def test_each_layout_gives_the_server(layout: str, tmp_path: Path) -> None:
 
 
 def test_the_clone_of_a_whole_project_gives_only_the_student_s_server(tmp_path: Path) -> None:
-    """The grader copies only the student's server from a clone of this project, such as `gh
-    classroom clone student-repos` makes."""
+    """The grader copies only the student's server from a clone of this project. `gh
+    classroom clone student-repos` makes these clones."""
     clone = tmp_path / "class" / "project-ada"
     clone.mkdir(parents=True)
     files = run("git", "-c", "safe.directory=*", "ls-files", "*.c", "*.h").stdout.split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""/live observes real servers, Redis and clients, and shows other web sites nothing."""
+"""/live observes real servers, Redis and clients, and shows nothing to other web sites."""
 
 import contextlib
 import json

@@ -64,7 +64,7 @@ def test_rates_where_each_server_was_the_limit() -> None:
             {"first": (200, 205, 210), "close": (198, 203, 206), "slow": (50, 51, 52)},
             [(1, "first", ()), (1, "close", ()), (3, "slow", ())],
         ),
-        (  # each overlaps with its neighbour, but the first does not overlap with the last
+        (  # neighbours overlap, but the first does not overlap with the last
             {"best": (190, 200, 205), "middle": (178, 190, 198), "last": (165, 172, 179)},
             [(1, "best", ()), (1, "middle", ()), (3, "last", ("middle",))],
         ),

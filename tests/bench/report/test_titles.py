@@ -210,7 +210,7 @@ def test_bars_of_two_parts_end_at_the_median_of_the_whole() -> None:
     assert sum(map(float, parts)) == pytest.approx(110)
 
 
-# ---- Recommendations, on recorded sweeps and on generated ones with a clear answer ----
+# ---- Recommendations for recorded sweeps, and for generated sweeps with a clear answer ----
 
 ORDERS = ("quota", "onecore", "redirect", "delay", "idle")
 """Sweeps with 0.2 of a core, on one core, without Redis, with a slow Redis, with idle clients."""

@@ -137,7 +137,7 @@ def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatc
 
 def test_of_many_processes_some_are_looked_at_and_scaled_up() -> None:
     most = footprint.MOST_LOOKED_AT
-    for _ in range(5):  # a thread of an earlier test may end meanwhile
+    for _ in range(5):  # a thread of an earlier test may end between the two samples
         few, many = look_at([os.getpid()] * most), look_at([os.getpid()] * most * 3)
         if many.threads == 3 * few.threads:
             break
@@ -150,7 +150,7 @@ def test_switches_are_those_of_the_tasks_that_did_the_work() -> None:
     after = {7: TaskUse(Switches(15, 2), 1500.0), 8: TaskUse(Switches(4, 0), 480.0)}
     assert switches_between(before, after, CpuTime(600.0, 400.0)) == Switches(9, 1)
     assert switches_between(before, after, CpuTime(6000.0, 4000.0)) is None, (
-        "tasks that came and went in between did nine tenths of the work"
+        "tasks that began and ended in between did nine tenths of the work"
     )
     assert switches_between(before, {7: after[7]}, CpuTime(600.0, 400.0)) is None
     assert switches_between(before, after, None) is None

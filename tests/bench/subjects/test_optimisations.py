@@ -73,5 +73,5 @@ def test_without_a_lasting_second_no_two_looks_find_the_same() -> None:
     usual, other = seconds_seen("control"), seconds_seen("date")
     assert usual == sorted(usual)
     changes = [b - a for a, b in itertools.pairwise(other)]
-    assert changes.count(-1) >= 48, "except when a second ends"
+    assert changes.count(-1) >= 48, "the value alternates, except when a second ends"
     assert set(changes) <= {-1, 0, 1, 2}

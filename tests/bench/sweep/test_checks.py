@@ -116,7 +116,7 @@ FAILED = [
     (good(body_bytes=1499), "too long", ""),
     (good(keep_alive=True), "closes", "only 0 of 2,000 responses kept the connection"),
     (by_ab(good(keep_alive=True), keep_alive=1899), "closes", ""),
-    # reasons that replace those of ab
+    # reasons that replace ab's reasons
     (
         (INTERRUPTED[0], replace(INTERRUPTED[1], status=1, timed_out=True)),
         "timed out",

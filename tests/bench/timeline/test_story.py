@@ -191,7 +191,7 @@ SEEN = {
     "without red": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
     "without blue": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
 }
-"""Red, green and blue light for an eye without one kind of cones (Machado and others, 2009)."""
+"""How an eye without one kind of cones sees red, green and blue light (Machado et al., 2009)."""
 TOLD_APART = 15
 """The least distance of two colours in CIELAB; a usual palette for colour-blind people has 16."""
 
@@ -400,7 +400,7 @@ QUERIES = {
 def test_perfetto_has_each_call_and_each_arrow(
     browser: Browser, scenario: str, tmp_path: Path
 ) -> None:
-    """Real Perfetto finds each call in its lane, and both ends of arrows. 4 s per scenario."""
+    """Real Perfetto finds each call in its lane, and both ends of each arrow. 4 s per scenario."""
     viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
     recordings = [picture(text) for text in kept(command.server_names(None), scenario)]
     with served(PERFETTO) as url:

@@ -34,7 +34,7 @@ def test_redis_killed(scene: Start, ground: Ground) -> None:
     with ATTACKS["redis-killed"].run(epoll):
         assert status(epoll, "/guestbook") == 503, "the guestbook is served without Redis"
         assert status(epoll, "/redirect") == 302
-    wait_for(lambda: status(epoll, "/guestbook") == 200, "the guestbook does not come back")
+    wait_for(lambda: status(epoll, "/guestbook") == 200, "the guestbook is not served again")
     assert "before" in ground.redis.remarks(), "confirmed remarks are lost after kill -9"
 
 
@@ -56,7 +56,7 @@ def test_redis_stopped(scene: Start, ground: Ground) -> None:
         with pytest.raises(redis.TimeoutError):
             quick.execute_command("PING")
         assert status(epoll, "/redirect") == 302
-    wait_for(lambda: status(epoll, "/guestbook") == 200, "the guestbook does not come back")
+    wait_for(lambda: status(epoll, "/guestbook") == 200, "the guestbook is not served again")
     quick.close()
 
 
@@ -147,7 +147,7 @@ def test_few_descriptors(ground: Ground) -> None:
 
 
 def test_large_pages(ground: Ground) -> None:
-    """The attack with large pages limits memory, makes the page large, and then small. 1 s."""
+    """The attack with large pages limits memory, makes the page large, then small again. 1 s."""
     attack = ATTACKS["large-pages"]
     with AttackScene(subject("epoll"), attack, ground) as scene:
         assert limits_of(scene, "Max data size") == [str(128 << 20)] * 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tries to do harm. PORT and MINE are a port and a file of the grader's user. */
+/* Tries to do harm. PORT and MINE: a port and a file of the grader's user. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -201,7 +201,7 @@ def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
     if task.call in (*TO_READ, *TO_WRITE, "connect"):
         return _peer(tasks.inode_of(task, task.arguments[0]), task.call, seen, names)
     where = f" (in {task.channel})" if task.channel else ""
-    return Wait("other", "" if task.call else f"something that this user may not read{where}")
+    return Wait("other", "" if task.call else f"something that this user cannot read{where}")
 
 
 def _polling(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:

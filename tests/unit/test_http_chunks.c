@@ -2,7 +2,7 @@
 /* Chunked bodies: lib/proto/http_chunks.c; RFC 9112, section 7.1. */
 #include "config.h"
 #include "harness.h"
-#include "proto/http_chunks.h"
+#include "proto/http.h"
 
 #include <string.h>
 

@@ -152,7 +152,7 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
-    """While a frozen Redis is known to be away, only one request in 250 ms waits for it."""
+    """After the server has noticed that Redis hangs, only one request in 250 ms waits for Redis."""
     server = start("--workers", "12", redis=own.url())
     wait_until(lambda: _is_back(server), "service is back")
 

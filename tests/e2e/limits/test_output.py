@@ -136,7 +136,8 @@ def _terminal(stack: contextlib.ExitStack) -> Output:
 @pytest.mark.parametrize("kind", [_pipe, _socket, _terminal])
 def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Output]) -> None:
     """The log has a line for each request, or a later line counts the dropped lines. The server
-    does not change the flags of a descriptor that it shares with its starter."""
+    does not change the flags of a descriptor that it shares with the process that
+    started it."""
     with contextlib.ExitStack() as stack:
         ours, reader = kind(stack)
         flags = fcntl.fcntl(ours, fcntl.F_GETFL)
@@ -192,7 +193,7 @@ def frozen_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
     mount = ["mount", "-o", "loop", str(image), str(disk)]
     if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("this user may not mount")
+        pytest.skip("this user is not allowed to mount")
     yield disk
     subprocess.run(["fsfreeze", "-u", str(disk)], capture_output=True, check=False)
     subprocess.run(["umount", str(disk)], check=True)

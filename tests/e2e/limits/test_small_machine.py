@@ -327,7 +327,7 @@ def test_unusual_environments(start: Start, prefix: tuple[str, ...]) -> None:
     """A server serves all requests with limits of 0, without /proc and /dev, or in a deleted
     folder."""
     if subprocess.run([*prefix, "true"], check=False).returncode != 0:
-        pytest.skip("this user may not mount")
+        pytest.skip("this user is not allowed to mount")
     server = start("--log", prefix=prefix)
     assert_serves(server)
     server.finish()

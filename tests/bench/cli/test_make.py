@@ -99,9 +99,9 @@ def test_what_is_built_is_no_message() -> None:
 
 
 def test_an_unknown_server_is_reported_before_the_tests() -> None:
-    words = ("-p", "no:cacheprovider", "--server", "nobody", "tests/e2e")
+    words = ("-p", "no:cacheprovider", "--server", "unknown", "tests/e2e")
     said = run(sys.executable, "-m", "pytest", *words, status=4).stderr
-    assert said.startswith("ERROR: --server: no such server: nobody; there are: iterative, ")
+    assert said.startswith("ERROR: --server: no such server: unknown; there are: iterative, ")
 
 
 def test_results_may_be_in_any_folder(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from bench.host.accounting import Slicing, find_slicing
 
 TIMEOUT = 30_000
-"""Milliseconds for which a browser test waits for a condition. Playwright's default of 5 s may pass
+"""Milliseconds for which a browser test waits for a condition. The default of 5 s can be too short
 on a machine whose cores are all busy."""
 expect.set_options(timeout=TIMEOUT)
 
@@ -56,8 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "waits: waits for a real timeout of 5 to 15 seconds")
     config.addinivalue_line("markers", "slow: takes more than 8 s on all servers together")
     config.addinivalue_line("markers", "of_servers(*names): tests only these servers")
-    config.addinivalue_line("markers", "of_kind(fact): tests servers with this fact, or 'not ...'")
+    config.addinivalue_line("markers", "of_kind('[not ]fact'): tests servers with (without) a fact")
     config.addinivalue_line("markers", "shared_code: tests code that is the same in every server")
-    config.addinivalue_line("markers", "redis_code: tests code shared by one way to use Redis")
+    config.addinivalue_line("markers", "redis_code: tests code of one way of waiting for Redis")
     config.addinivalue_line("markers", "plain_build(why): is not for servers with a sanitizer")
     config.addinivalue_line("markers", "browser: drives a real headless Chromium")

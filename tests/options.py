@@ -5,7 +5,7 @@ pytest loads this file before it reads its command line (addopts in pyproject.to
 is loaded too late: pytest would take `--server` for an unknown option, and the file ./epoll for a
 test file.
 
-The tests start programs of the project and git without the user's variables.
+The tests start git and the project's programs without the user's environment variables.
 """
 
 from collections import Counter, defaultdict
@@ -104,7 +104,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--commit",
         action="store_true",
-        help="leave out the tests with the mark slow, unless files or -k name what to run",
+        help="leave out the tests with the mark slow, unless files or -k are given",
     )
     group.addoption(
         "--bin-dir",

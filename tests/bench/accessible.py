@@ -27,8 +27,8 @@ SETTLED = """async () => {
 
 
 def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str]:
-    """Return a line for each rule that the page breaks in light or dark colours: the rule, a place,
-    and the number of others. `part` has the selectors to "include" and "exclude"."""
+    """Return a line for each rule that the page breaks in light or dark colours: the rule, one
+    place, and the number of other places. `part` has the selectors to "include" and "exclude"."""
     found = []
     for scheme, rules in (("light", None), ("dark", COLOURS)):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]

@@ -29,8 +29,8 @@ PAGE = b'<ul><li class="remark">' + b"x" * 500 + b"</ul>\n"
 EVERY = 100
 """An intermittent fault happens in every Nth response."""
 TWICE = 10
-"""A surplus response follows every Nth response. On a kept connection, only the surplus responses
-to the last requests can be distinguished from the next response."""
+"""A surplus response follows every Nth response. On a kept connection, a client takes it for the
+next response, so only a surplus response to the last request is detected."""
 LIFE = 250
 """The number of responses before the server ends in the mode "dies"."""
 CROWD = 60
@@ -44,7 +44,7 @@ class Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         self.server.enter()
-        # After an extra answer a client sends its next request before it has read the last answer.
+        # After a surplus response, a client sends a request before it has read the last response.
         while request := self.read():
             head = request.lower()
             keep = b"keep-alive" in head or (

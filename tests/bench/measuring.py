@@ -73,7 +73,7 @@ def started(subject: Subject, cpus: Sequence[int] = (), **place: object) -> Iter
 
 
 def broken(mode: str, kind: Kind = "reference") -> Subject:
-    """Return a server with one fault, as a reference server or as one of the project's."""
+    """Return a server with one fault, as a reference server or as one of the project's servers."""
 
     def command(place: Place) -> list[str]:
         return [sys.executable, str(SCRIPT), mode, str(place.port), place.redis_url]

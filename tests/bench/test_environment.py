@@ -26,7 +26,7 @@ TOGETHER = (
     ("python", "pip", "shell", "make"),
     ("compiler", "locale", "terminal", "programs", "git"),
 )
-"""Each kind is in one of these runs. The second run has no HOME."""
+"""Each kind of variables is in one of these runs. The second run has no HOME."""
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def checkouts(tmp_path: Path) -> tuple[Path, Path]:
         folder.mkdir()
         for name in OURS:
             (folder / name).symlink_to(ROOT / name)
-        # No link, because a script works in the folder above its own.
+        # A copy: through a link, a script would work in the original checkout.
         (folder / "scripts").unlink()
         shutil.copytree(ROOT / "scripts", folder / "scripts")
         for package in ("bench", "lab"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The structure of bench/, as far as `make lint` does not check it."""
+"""The rules for the project's structure that `make lint` does not check."""
 
 import ast
 import re
@@ -65,8 +65,8 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def test_no_folder_is_crowded() -> None:
-    """No folder has too many modules (a .c and its .h count once), no module imports too many
-    others, and no two classes have the same name."""
+    """No folder has too many modules (a .c and its .h count once). No module imports too many other
+    modules. No two classes have the same name."""
     for package in ("bench", "lab", "lib", "tests"):
         for folder in {file.parent for file in (ROOT / package).rglob("*.*")}:
             files = (file for file in folder.iterdir() if file.suffix in (".c", ".h", ".py"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run whole sweeps in their own processes. A mark in the environment finds left processes."""
+"""Run whole sweeps in their own processes. An environment variable marks all their processes."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class Marked:
         )
 
     def end(self, status: int = 0) -> str:
-        """Wait for the end with this status, after which no descendant runs; return the output."""
+        """Wait for the end, check the status and that no descendant runs, and return the output."""
         said = self.process.communicate(timeout=SECONDS)[0]
         assert self.process.returncode == status, said
         assert strays(self.mark) == []
@@ -58,7 +58,7 @@ class Sweep(Marked):
 
 
 def strays(mark: str, but: int = 0) -> list[str]:
-    """Return the commands that still have a mark after a grace time; `but`: an accepted PID."""
+    """Return the commands that still have a mark after a grace time, except the PID `but`."""
     deadline = time.monotonic() + GRACE_SECONDS
     while found := [command for pid, command in marked(mark) if pid != but]:
         if time.monotonic() > deadline:
@@ -68,7 +68,7 @@ def strays(mark: str, but: int = 0) -> list[str]:
 
 
 def marked(mark: str, also: str = "") -> Iterator[tuple[int, str]]:
-    """Yield the PID and command line of each process whose environment has a mark and `also`."""
+    """Yield PID and command line of each process whose environment has a mark, and `also`."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_text(errors="replace").split("\0")

@@ -25,7 +25,7 @@ RESULTS = str(RECORDED / "version3.json")
 
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
 def test_a_closed_standard_output_gives_no_traceback(words: tuple[str, ...]) -> None:
-    """The command prints no traceback if the reader of its pipe has left, as with `| head -1`. The
+    """The command prints no traceback if the reader of its pipe has ended, as with `| head -1`. The
     pipe is closed before the command writes, because a pipe could hold the whole output."""
     child = subprocess.Popen(
         [*BENCH, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -90,7 +90,7 @@ def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
 def test_former_commands_work_and_print_the_new_one(
     former: str, today: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A former command prints the new command, and does the same. 0.2 s."""
+    """A former command prints the new command's name, and does what the new command does. 0.2 s."""
     status = main(former.split())
     out, err = capsys.readouterr()
     assert err.splitlines()[0] == f"zerohttpd: {former.partition(' ')[0]} is now: zerohttpd {today}"

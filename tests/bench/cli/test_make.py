@@ -34,7 +34,7 @@ def _headers() -> str:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86_64 has gcc -m32")
 def test_compiles_for_32_bits(tmp_path: Path) -> None:
     """The sources compile for 32 bits without a warning. They are not linked, because this needs a
-    32-bit C library. The test provides the only header that this library has of its own."""
+    32-bit C library. The test provides the only header that belongs to this library."""
     (tmp_path / "gnu").mkdir()
     (tmp_path / "gnu" / "stubs-32.h").touch()
     headers = f"-I{tmp_path} {_headers()}"
@@ -99,9 +99,9 @@ def test_what_is_built_is_no_message() -> None:
 
 
 def test_an_unknown_server_is_reported_before_the_tests() -> None:
-    words = ("-p", "no:cacheprovider", "--server", "nobody", "tests/e2e")
+    words = ("-p", "no:cacheprovider", "--server", "unknown", "tests/e2e")
     said = run(sys.executable, "-m", "pytest", *words, status=4).stderr
-    assert said.startswith("ERROR: --server: no such server: nobody; there are: iterative, ")
+    assert said.startswith("ERROR: --server: no such server: unknown; there are: iterative, ")
 
 
 def test_results_may_be_in_any_folder(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ FIRST = 1 + 2 * CONNECTIONS
 ATTEMPTS = 3
 """The checks of a sweep reject a figure if the machine paused during the run."""
 OWN_ABOVE = 1.6
-"""A server's own CPU time, divided by the sweep's, is below this limit. It includes start, end and
-warm-up, which matter with few requests."""
+"""The CPU time that a server reports, divided by the sweep's figure, is below this limit. The
+server's figure includes start, end and warm-up, which matter with few requests."""
 
 
 def swept(results: Path, *servers: str) -> Results:
@@ -83,7 +83,7 @@ def counted_by_hand(server: str) -> float:
 @pytest.mark.slow
 def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
     """Three counts of the CPU time per request agree: the sweep's from the control group, the
-    server's own statistics, and a count by wait4(2) in this file."""
+    server's own statistics, and this file's by wait4(2)."""
     for run in swept(tmp_path, "epoll", "forking").runs:
         said = run.server_statistics
         assert said

@@ -145,7 +145,7 @@ def test_each_ablation_alternates_with_the_usual_server(planned: Callable[..., P
         }
     plain = [run.conditions._replace(without="", change="") for run in rated]
     rounds = [(key, run.run) for key, run in zip(plain, rated, strict=True)]
-    assert len([key for key, _ in groupby(rounds)]) == len(set(rounds)), "runs are not together"
+    assert len([key for key, _ in groupby(rounds)]) == len(set(rounds)), "runs in the wrong order"
 
 
 def test_measured_servers_are_also_sampled(

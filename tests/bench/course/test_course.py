@@ -54,7 +54,7 @@ def _rows(said: str) -> dict[str, str]:
 
 
 def _figure(pattern: re.Pattern[str], rows: dict[str, str], server: str, words: str) -> float:
-    """Return the figure of the only row of the server with these words."""
+    """Return the figure of the server's only row that contains `words`."""
     (found,) = (v for name, v in rows.items() if name.startswith(f"{server}:") and words in name)
     return float(pattern.search(found)[1].replace(",", ""))
 
@@ -74,7 +74,7 @@ def _who_waits(said: str) -> None:
 def _stall(said: str) -> None:
     times = dict(re.findall(r"^(\w+): .* after ([\d.]+) s$", said, re.MULTILINE))
     assert set(times) == {"iterative", "forking", "epoll"}
-    # Even on a busy machine iterative needs at least a fifth of REQUEST_TIMEOUT.
+    # With iterative, curl waits for a fifth of REQUEST_TIMEOUT, on a busy machine for less.
     assert float(times["iterative"]) >= 1.5
     assert min(float(times["forking"]), float(times["epoll"])) < float(times["iterative"])
 
@@ -82,7 +82,7 @@ def _stall(said: str) -> None:
 def _redis(said: str) -> None:
     rows = _rows(said)
     rates = {n: _figure(RATE, rows, "preforking", f" {n} worker") for n in (1, 2, 10, 100)}
-    assert rates[1] <= 1000 / 15, "faster than three replies of 5 ms each"
+    assert rates[1] <= 1000 / 15, "faster than three replies of 5 ms each allow"
     assert rates[2] <= 2000 / 15
     assert rates[100] > 4 * rates[1]
 
@@ -292,8 +292,8 @@ def _lines(text: str) -> set[str]:
 
 
 def _answers() -> set[str]:
-    """Return the sentences and lines of code of all answers, except sentences of the sheets, and
-    code of the servers or the skeleton."""
+    """Return the sentences of the answers that the sheets lack, and the lines of code that the
+    servers and the skeleton lack."""
     sheets = "".join(_flat(file.read_text()) for file in (TEACHING / "sheets").glob("*.md"))
     patterns = (
         "lib/**/*.[ch]",

@@ -2,8 +2,8 @@
 """A mock of the part of DigitalOcean's REST interface that deploy/droplets.yml uses.
 
 The mock follows the published description. A droplet is `new` and has no address, and becomes
-`active` after some queries. Lists show a droplet some queries after its creation, and still some
-queries after its deletion. Lists have pages, and keys are unique. Wrong tokens, bad requests and
+`active` after some queries. Lists show a new droplet only after some queries, and a deleted
+droplet for some more queries. Lists have pages, and keys are unique. Wrong tokens, bad requests and
 too many requests get the documented errors.
 """
 
@@ -68,7 +68,7 @@ class Service:
     keys: list[dict[str, Any]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     busy: int = 0
-    """The number of coming requests that get the status 429."""
+    """How many of the next requests get the status 429."""
     refuse: Callable[[str], bool] = lambda _: False
     """Returns whether a droplet of this name is refused."""
     immortal: bool = False

@@ -169,7 +169,7 @@ def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
 
 
 def test_after_ctrl_c_the_results_are_here_and_no_key_is_there(hosts: Hosts) -> None:
-    """`zerohttpd hosts` collects the results and removes the key after Ctrl-C. Its preparation
+    """`zerohttpd hosts` collects the results and removes the key after Ctrl-C. The preparation
     changes nothing on hosts that are already prepared."""
     running = hosts.deploy(*SWEEP)
     running.wait_for("[1/4]")

@@ -240,7 +240,7 @@ def test_one_less_than_enough(
     forbids: bool, limit: str, enough: int, others: dict[str, object], fix: str
 ) -> None:
     """A limit that is just high enough allows 5,000 connections, or 30,000 requests with one
-    connection each. If the limit is one lower, the doctor finds these runs impossible, or warns."""
+    connection each. If it is lower by one, the doctor finds these runs impossible, or warns."""
     assert not any(one.impossible for one in findings((20, 5000), **others, **{limit: enough}))
     (found,) = findings((20, 5000), **others, **{limit: enough - 1})
     assert found.impossible == forbids

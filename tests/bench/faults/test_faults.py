@@ -135,7 +135,7 @@ def test_the_ticket_hides_the_name(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_the_copy_is_a_project_of_its_own(copy: Path) -> None:
-    """The copy's commands use its files. Commands that it lacks name the original folder."""
+    """The copy's commands use its files. If a command is missing, the error names the original."""
     code = "import bench.host.project as p, pydantic; print(p.ROOT)"
     for command in (
         [".venv/bin/python", "-c", code],

@@ -164,7 +164,7 @@ def together_world(
     monkeypatch: pytest.MonkeyPatch, ways: dict[str, list[object]], apart: bool
 ) -> World:
     """Return a world with a check for each name in `ways`. Each attempt of a check returns or
-    raises the next value. The first attempts end only when all checks run."""
+    raises the next value. If `apart`, no first attempt ends before all checks have begun."""
     trials = [Trial(name, 2, lambda scene: None) for name in ways]
     stage = Stage("together", "They run together", trials)
     together = threading.Barrier(len(ways) if apart else 1)
@@ -188,8 +188,8 @@ def together_world(
 
 @pytest.mark.parametrize("apart", [True, False])
 def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
-    """The grader runs checks in parallel and repeats a failed check alone. A sure failure remains a
-    failure. Known faults and their consequences are not tried again."""
+    """The grader runs checks in parallel and repeats a failed check alone, unless the fault is
+    known or follows from another fault. A sure failure counts even if the repetition passes."""
     deaf = [Failed("deaf", "1"), Failed("deaf", "2")]
     ways: dict[str, list[object]] = {
         "right": ["a note"],
@@ -356,7 +356,7 @@ def test_a_difference_from_the_reference_server_is_named(
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool]) -> Pair:
-    """Return a pair whose graded server gives a wrong answer if `is_wrong` is true."""
+    """Return a pair whose graded server gives a wrong answer if `is_wrong(sent)` is true."""
 
     def respond(scene: object, sent: Sent, ends: bool = True) -> bytes:
         return GOOD + (b"x" if scene is mine and is_wrong(sent) else b"y")
@@ -405,7 +405,7 @@ def answered_scene(folder: Path) -> Any:
 
 
 def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
-    """Each step of a situation exists for clients, Redis or files, and each name is unique."""
+    """Each step exists for clients, Redis or files, and each situation has its own name."""
     scene = answered_scene(tmp_path)
     names = [one.name for one in DECLARED.situation]
     assert len(names) == len({*names}) > 15
@@ -418,7 +418,7 @@ def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
 
 
 def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> None:
-    """The composed requests have each method and target, also unusual file names. 0.5 s."""
+    """The composed requests use each method and target, including unusual file names. 0.5 s."""
     scene = answered_scene(tmp_path)
     requests = Requests(scene)
     words = [data.split(b"\r\n", 1)[0].split(b" ") for data in requests.composed()]

@@ -67,7 +67,7 @@ def _patches() -> Iterator[Patch]:
 
 
 GROWING_POOL, *PATCHES = _patches()
-"""The first patch has no fault: socket pairs from the start, and a thread for each client."""
+"""GROWING_POOL has no fault. It creates a thread only when a client connects."""
 
 
 IN_LIBRARY = {
@@ -255,8 +255,8 @@ def test_a_fault_of_the_library_is_called_by_its_name(name: str, tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_server_that_serves_several_may_not_say_one(tmp_path: Path) -> None:
-    """The grader reports a server of several clients whose tests.toml says "one", which would leave
-    out all checks with several clients."""
+    """The grader reports a false "one" in tests.toml, which would leave out all checks with several
+    clients."""
     server = tmp_path / "08_says"
     shutil.copytree(ROOT / "07_epoll", server)
     (server / "tests.toml").write_text('stalled_by = "one"\n')

@@ -135,7 +135,7 @@ def test_endless_work_is_graded_within_a_minute(tmp_path: Path, source: str) -> 
 
 
 def test_a_server_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:
-    """The grader names an unlisted call for which a server is killed before it listens."""
+    """If an unlisted call kills a server before it listens, the grader reports this fault."""
     main = "#include <signal.h>\nint main(void) {\n    return raise(SIGSYS);\n}\n"
     assert graded(tmp_path, main).faults == ["unlisted-call"]
 

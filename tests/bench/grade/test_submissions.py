@@ -56,7 +56,7 @@ def sparse_tar(path: Path, size: int) -> Path:
     member.type = tarfile.GNUTYPE_SPARSE
     head = bytearray(member.tobuf(tarfile.GNU_FORMAT))
     head[483:494] = b"%011o" % size  # the size with holes
-    head[148:156] = b"        "  # the checksum counts itself as blanks
+    head[148:156] = b"        "  # the checksum is computed with blanks in its own field
     head[148:154] = b"%06o" % sum(head)
     path.write_bytes(head + bytes(2 * tarfile.BLOCKSIZE))
     return path
@@ -120,8 +120,8 @@ def test_each_layout_gives_the_server(layout: str, tmp_path: Path) -> None:
 
 
 def test_the_clone_of_a_whole_project_gives_only_the_student_s_server(tmp_path: Path) -> None:
-    """The grader copies only the student's server from a clone of this project, such as `gh
-    classroom clone student-repos` makes."""
+    """The grader copies only the student's server from a clone of this project. `gh
+    classroom clone student-repos` makes these clones."""
     clone = tmp_path / "class" / "project-ada"
     clone.mkdir(parents=True)
     files = run("git", "-c", "safe.directory=*", "ls-files", "*.c", "*.h").stdout.split()

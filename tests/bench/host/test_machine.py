@@ -71,11 +71,11 @@ def test_connections_in_time_wait_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("now", "connections", "forgets", "slept"),
     [
-        (4000, 1000, 100, 10 * LOOK_SECONDS),  # until the table has space
-        (4000, 1000, 0, REST_SECONDS),  # at most a minute
-        (3096, 1000, 0, 0),  # the table has space
+        (4000, 1000, 100, 10 * LOOK_SECONDS),  # waits until the table has space
+        (4000, 1000, 0, REST_SECONDS),  # waits for at most a minute
+        (3096, 1000, 0, 0),  # no wait: the table has space
         (0, 4096, 0, 0),
-        (4000, 4097, 0, 0),  # the table is too small
+        (4000, 4097, 0, 0),  # no wait: the table is too small
     ],
 )
 def test_waiting_for_space_takes_at_most_a_minute(
@@ -113,7 +113,7 @@ def test_the_kernel_and_the_text_agree(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert {*tcp_sockets(remote=port)} == {*read(remote=port)}
                 assert {one.inode for one in tcp_sockets(port)} == {inode(listener), inode(server)}
                 monkeypatch.setattr(sockets, "_SOCK_DIAG", 1000)
-                assert end(port, own) == found, "without sock_diag it is read from /proc/net/tcp"
+                assert end(port, own) == found, "without sock_diag, /proc/net/tcp is read"
                 assert [*tcp_sockets(port, own), *tcp_sockets(own, port)][:1] == [found]
         assert end(port, own) is None
         assert end(port, 1) is None, "the listening socket is no connection"

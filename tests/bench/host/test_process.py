@@ -123,7 +123,7 @@ def test_children_die_with_their_parent(number: int) -> None:
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     pid = int(parent.stdout.readline())
-    # The death signal of the child is set before its name is `sleep`.
+    # The child's death signal is set before exec(), which changes its name to `sleep`.
     while b"sleep" not in open(f"/proc/{pid}/comm", "rb").read():  # noqa: PTH123, SIM115
         time.sleep(0.01)
     parent.send_signal(number)

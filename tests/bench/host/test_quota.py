@@ -117,7 +117,7 @@ def test_lines_of_the_kernel(tmp_path: Path) -> None:
 
 
 def net(proc: Path, overflows: int, drops: int, resent: int, forgotten: int) -> None:
-    """Write the files with the kernel's counters, and with other counters between them."""
+    """Write files like the kernel's, with these counters among others."""
     fill(
         proc / "net",
         netstat="TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeWaitOverflow\n"
@@ -245,7 +245,7 @@ def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
 
 
 def test_closing_an_unknown_unit_is_no_error() -> None:
-    """Closing a unit that systemd does not know raises no error, which would hide another."""
+    """Closing an unknown unit of systemd raises no error, because it could hide another error."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
 

@@ -44,11 +44,11 @@ class Served:
         return status_of(self.live, method, path, **headers)
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Return the coming observations of the first server, as a page gets them."""
+        """Return an iterator of the first server's observations, as a new page gets them."""
         return (event["servers"][0] for event in self.every())
 
     def now(self) -> dict[str, Any]:
-        """Return a new observation of the first server. The next item of `events` may be older."""
+        """Return a new observation of the first server. An open iterator may return older ones."""
         return next(self.events())
 
     def every(self) -> Iterator[dict[str, Any]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""/live observes real servers, Redis and clients, and shows other web sites nothing."""
+"""/live observes real servers, Redis and clients, and shows nothing to other web sites."""
 
 import contextlib
 import json
@@ -85,7 +85,7 @@ def test_the_verdict_fits_the_waits(line: str) -> None:
 
 @pytest.mark.slow
 def test_a_slow_redis_is_applied_to_each_server_and_undone(serve: Serve) -> None:
-    """The verdict on each of the seven servers names a slow Redis, until it is stopped. 8 s."""
+    """The verdict on each of the seven servers names a slow Redis until it is fast again. 8 s."""
     served = serve(" ".join(SERVERS))
     events = served.every()
     next(events)
@@ -110,7 +110,7 @@ def test_a_slow_redis_is_applied_to_each_server_and_undone(serve: Serve) -> None
 
 
 def test_a_server_of_threads_is_not_called_one_of_processes(serve: Serve) -> None:
-    """The verdict on threading names threads even if only the first thread is left. 4 s."""
+    """The verdict on threading says "threads" even if only the first thread is left. 4 s."""
     served = serve("threading")
     events = served.events()
     next(events)

@@ -21,7 +21,7 @@ from .conftest import Serve, Served
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Yield a function that opens a page, and check that it asks no other host."""
+    """Yield a function that opens a page, and check that it makes no request to another host."""
     with contextlib.ExitStack() as stack:
 
         def open_(served: Served, **how: Any) -> Page:

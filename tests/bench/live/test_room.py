@@ -84,7 +84,7 @@ def test_predictions_are_limited() -> None:
     for n in range(2, 12):
         stored(f"from{n}-", f"10.0.0.{n}", FROM_ADDRESS_MOST)
     assert room.shown()["predictions"] == PREDICTIONS_MOST
-    assert room.predict("first0", "10.0.0.1", "1", 1) == "", "a browser may still change its own"
+    assert room.predict("first0", "10.0.0.1", "1", 1) == "", "a stored prediction may be changed"
 
 
 def test_a_question_without_its_answer_is_rejected(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_hostile_predictions_are_neither_stored_nor_shown(page: RoomPage) -> Non
 
 
 def test_requests_are_short_small_and_few(page: RoomPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The students' page closes slow and large requests, and has a limit per address. 1 s."""
+    """The students' page ends slow and large requests, and limits connections per address. 1 s."""
     monkeypatch.setattr("bench.live.room.REQUEST_SECONDS", 0.3)
     with contextlib.ExitStack() as stack:
 
@@ -151,7 +151,7 @@ def test_requests_are_short_small_and_few(page: RoomPage, monkeypatch: pytest.Mo
         assert connected().recv(1) == b"", "a connection above the limit is closed at once"
         for one in slow:
             assert one.recv(1) == b""
-        wait_until(lambda: not page._began, "their threads have ended")
+        wait_until(lambda: not page._began, "the threads of slow connections still run")
         large = connected()
         with contextlib.suppress(ConnectionError):
             large.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * (REQUEST_BYTES_MOST + 1000))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The probe checks the first response, with which all others are compared. The output of oha, ab
-and wrk is parsed: of recorded runs (good, failed and cut off) and, if installed, of real runs."""
+"""The probe checks the first response, with which all others are compared. The parsers read the
+output of oha, ab and wrk: of recorded runs (good, failed, cut off) and, if possible, real runs."""
 
 import csv
 import json
@@ -70,7 +70,7 @@ def test_both_latencies_come_from_the_same_requests() -> None:
         name: round(seconds * 1000, 4) for name, seconds in its.items()
     }, "latencies from oha's database, as oha calculates them"
     uncorrected = latency_of([row.end - row.sent for row in rows], "")
-    assert uncorrected.p90 < 3, "milliseconds: only ten connections were stuck"
+    assert uncorrected.p90 < 3, "in ms: only ten requests waited during the stall"
     assert corrected.p90 > 100, "all requests of the stall were late"
     assert uncorrected.mean < corrected.mean / 5
     assert uncorrected.max <= corrected.max
@@ -134,7 +134,7 @@ def test_good_run_of_wrk() -> None:
 
 
 def test_an_incomplete_report_has_no_figures() -> None:
-    """The parsers return no figures of a report that is cut off, or of another text."""
+    """The parsers return no figures from a report that is cut off, or from another text."""
     oha, ab = recorded("oha_good.json").rstrip(), recorded("good.txt")
     cut = (oha[:length] for length in range(0, len(oha), 7))
     for text in ("", "{}", "[1]", "null", '{"summary": 3}', *cut):
@@ -176,7 +176,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 
 
 class OneAnswer:
-    """A server for one request. It closes the connection after its answer, or much later."""
+    """A server for one request. If not `then_close`, it closes the connection much later."""
 
     def __init__(self, answer: bytes, then_close: bool = True) -> None:
         self.answer, self.then_close, self.request = answer, then_close, b""

@@ -82,7 +82,7 @@ BASELINE, SLOWED = (40.0, 41.0), (60.0, 72.0)
 def test_a_machine_that_became_slower_is_no_worse_server(
     baselines: Sequence[Sequence[float]], cost: Sequence[float], said: str
 ) -> None:
-    """`compare` divides costs by the baseline's if both sweeps have a baseline in the same runs."""
+    """`compare` divides costs by the baseline's cost if both sweeps have it in the same runs."""
     costs = [{"epoll": (50.0, 52.0)}, {"epoll": cost}]
     for side, baseline in zip(costs, baselines, strict=False):
         side["baseline_epoll"] = baseline
@@ -141,7 +141,7 @@ def test_runs_without_a_rate_are_compared_by_cost(before: int, after: int, said:
 
 
 def test_sweeps_without_a_common_data_point_show_the_reason() -> None:
-    """`compare` says why two sweeps have no common data point: in one, servers had a whole core."""
+    """`compare` says why two sweeps have no common data point: only one had a CPU quota."""
     former, today = (load(RECORDED / "orders" / f"{name}.json") for name in ("delay", "quota"))
     assert list(unmatched(changes(former, today))) == [
         "No data point is in both. Values in one sweep only:",

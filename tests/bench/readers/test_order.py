@@ -60,15 +60,15 @@ def test_rates_where_each_server_was_the_limit() -> None:
 @pytest.mark.parametrize(
     ("rates", "expected"),
     [
-        (  # the last differs from both
+        (  # the last differs from both others
             {"first": (200, 205, 210), "close": (198, 203, 206), "slow": (50, 51, 52)},
             [(1, "first", ()), (1, "close", ()), (3, "slow", ())],
         ),
-        (  # each overlaps with its neighbour, but the first does not overlap with the last
+        (  # neighbours overlap, but the first does not overlap with the last
             {"best": (190, 200, 205), "middle": (178, 190, 198), "last": (165, 172, 179)},
             [(1, "best", ()), (1, "middle", ()), (3, "last", ("middle",))],
         ),
-        (  # like the first, but different from the second
+        (  # the last differs from the second, but not from the first
             {"wide": (170, 200, 205), "sure": (196, 197, 198), "c": (181, 182, 183)},
             [(1, "wide", ()), (1, "sure", ()), (3, "c", ("wide",))],
         ),
@@ -133,10 +133,10 @@ def test_a_run_in_which_the_server_was_not_the_limit_does_not_count() -> None:
     assert found.ranked[0].spread.low == 100
     assert found.why.endswith(" 1 of 6 runs with another limit are not counted.")
     disturbed[1].bottleneck = "none"
-    assert ranking(disturbed, runs("b", (50, 51, 52))).by == "cpu", "a limited one run only"
+    assert ranking(disturbed, runs("b", (50, 51, 52))).by == "cpu", "a is the limit of one run only"
     half = runs("a", (100, 101))
     half[1].bottleneck = "none"
-    assert ranking(half, runs("b", (50, 51))).by == "cpu", "half of the runs are not most"
+    assert ranking(half, runs("b", (50, 51))).by == "cpu", "half of the runs is no majority"
 
 
 def test_quotas_and_whole_cores_have_their_own_rankings() -> None:

@@ -35,8 +35,8 @@ WORDS: dict[str, dict[str, object]] = {
 
 
 def runs_of(text: str) -> list[Run]:
-    """Return the runs of a text such as "epoll 20; poll 30 kept": each run's server, its cost of a
-    redirect, and words for other conditions."""
+    """Return the runs of a text such as "epoll 20; poll 30 kept": server, cost of a redirect, and
+    words for other conditions."""
     found: dict[tuple[str, ...], list[Run]] = {}
     for name, total, *words in (part.split() for part in text.split("; ")):
         changes = {key: value for word in words for key, value in WORDS.get(word, {}).items()}
@@ -110,7 +110,7 @@ CROWDED = f"{FEW}; epoll 13 many; baseline-epoll 10.8 many"
 
 @pytest.mark.parametrize(
     ("runs", "expected"),
-    [  # the baseline's ratio, and whether the target is out of reach
+    [  # the other server, the baseline's ratio, and whether the target is out of reach
         (f"{FEW}; epoll 13 many", [("nginx", 0.6, True), ("epoll", None, False)]),
         (CROWDED, [("nginx", 0.6, True), ("epoll", 1.2, True)]),
         ("epoll 10; baseline-epoll 6; nginx 15", [("nginx", 0.4, False)]),
@@ -120,8 +120,8 @@ CROWDED = f"{FEW}; epoll 13 many; baseline-epoll 10.8 many"
 def test_a_target_that_the_baseline_misses_is_out_of_reach(
     runs: str, expected: list[tuple[object, ...]]
 ) -> None:
-    """A missed target is out of reach if the baseline misses it, too. The target of epoll to nginx
-    is 0.48, and that of 15,000 to 100 connections is 1.11."""
+    """A missed target is out of reach if the baseline misses it, too. The target of the ratio
+    epoll/nginx is 0.48. At 15,000 connections a request may cost 1.11 times as much as at 100."""
     found = [
         (one.against.subject, one.least and round(one.least, 2), one.out_of_reach)
         for one in comparisons(results_of(runs_of(runs)))
@@ -158,7 +158,7 @@ TRACED.calls = CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0)
         ),
         ([of_memory(3_000_000)], 0, [r"3,000,000 +1,000 +met"]),
         ([of_memory(2_000_000 + 1000 * (BYTES_TARGET + 1))], 1, [r" 1,025 +missed"]),
-        # two of three are above the target, in any order
+        # two of three runs are above the target, in any order
         ([of_memory(pss) for pss in (5_000_000, 3_000_000, 5_100_000)], 1, [r" 3,000 +missed"]),
         ([TRACED], 0, [r" 1\.00 +1 +send 1\.00 *\n"]),
     ],

@@ -31,7 +31,7 @@ class Model:
     kb_each: float
     switches: float
     growth: float = 0.0
-    """Share of CPU added by each 1,000 open connections."""
+    """Each 1,000 open connections add this share to the CPU time of a request."""
     breaks_at: int | None = None
 
 

@@ -103,7 +103,7 @@ Open = Callable[..., "Visit"]
 
 @pytest.fixture
 def visit(browser: Browser, pages: Callable[[str], Path]) -> Iterator[Open]:
-    """Yield a function that opens a page, and check that it requests nothing else."""
+    """Yield a function that opens a page, and check that the page requests no other file."""
     with ExitStack() as stack:
 
         def open_(source: str, width: dict[str, int] = DESKTOP, scheme: str = "light") -> Visit:
@@ -182,7 +182,7 @@ def test_the_table_sorts(visit: Open) -> None:
     values = seen.column("requests/s")
     known = [float(v) for v in values if v]
     assert known == sorted(known)
-    assert values[len(known) :] == [""] * (len(values) - len(known))  # no figure sorts last
+    assert values[len(known) :] == [""] * (len(values) - len(known))  # empty texts come last
     seen.sort_by("requests/s")
     expect(head).to_have_attribute("aria-sort", "descending")
     values = seen.column("requests/s")
@@ -201,7 +201,7 @@ def test_the_scales_and_the_curves_of_2019(visit: Open) -> None:
     lines = seen.page.locator(LINES)
     expect(lines).to_have_count(2)
     seen.page.locator("#then2019").check()
-    expect(lines).to_have_count(4)  # 2019's curves of these architectures
+    expect(lines).to_have_count(4)  # with the curves of 2019 of these architectures
     with changed(seen, labels):
         seen.page.locator("#scaled2019").check()
     seen.page.locator("#log-x").uncheck()

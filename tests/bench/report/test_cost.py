@@ -95,10 +95,10 @@ def test_the_record_has_all_that_was_promised(kept: Results) -> None:
     assert {run.conditions.keep_alive for run in sampled} == {False, True}
     assert all(run.stacks.user_share for run in sampled if run.stacks)
     counted = [run.calls.per_request for run in kept.runs if run.calls]
-    # A kept connection may have a worker that the warm-up did not reach.
+    # Only a worker that the warm-up did not reach connects to Redis during the load.
     (connections,), requests = SIZES["traced"].levels, SIZES["traced"].requests
     most = round(connections / requests, 4)
-    assert all(calls.get("connect", 0) <= most for calls in counted), "the warm-up connects them"
+    assert all(calls.get("connect", 0) <= most for calls in counted), "too many calls of connect()"
 
 
 def test_a_slim_record_gives_the_same_document(kept: Results, tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_failed_run_has_no_cost() -> None:
 def test_an_optimisation_counts_if_all_runs_agree() -> None:
     usual = of(REDIRECT, 18, 20, 40)
     (optimisation,) = optimisations(results(*usual, *of(MORE, 19.8, 25, 44)))
-    assert optimisation.verdict == "+10%", "compared run by run: the third disturbed both"
+    assert optimisation.verdict == "+10%", "compared run by run: both third runs were disturbed"
     (optimisation,) = optimisations(results(*usual, *of(MORE, 17, 25, 44)))
     assert optimisation.verdict == "not significant (+10%)"
     (optimisation,) = optimisations(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))

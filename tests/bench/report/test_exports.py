@@ -251,7 +251,7 @@ def test_the_table_of_several_runs() -> None:
     row = table_of(*runs)
     assert row["requests/s"] == ("≥ 40,000", "39,000–47,000")
     assert row["state"] == ("≥ valid, load generator at its limit", "1 of 3 runs far off")
-    assert row["p99"] == ("3", ""), "p99 is no bound, and equal in all runs"
+    assert row["p99"] == ("3", ""), "p99 is not a bound, and is equal in all runs"
 
 
 GUESTBOOK = Conditions("guestbook")
@@ -270,7 +270,7 @@ def limit(of: Results, subject: str = "epoll", under: Conditions = GUESTBOOK) ->
 
 
 def with_changes(throttled: bool = True, **fields: object) -> Results:
-    """Return results of several hosts without throttling, or with other values in each run."""
+    """Return results of several hosts with these fields in each run, perhaps unthrottled."""
     results = several_hosts()
     for run in results.runs:
         for name, value in fields.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report compares published with measured ratios, here of known results."""
+"""The report compares published ratios with measured ratios, here from known results."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -107,8 +107,8 @@ def by_name(table: peers.PeersTable) -> dict[str, PeerRow]:
 
 
 def test_ratios_then_and_now(tables: list[peers.PeersTable]) -> None:
-    """The report shows no ratio for a lower bound. epoll served a quarter of nginx's rate when
-    published; now a core can serve twice as much with epoll."""
+    """The report shows no ratio for a lower bound. epoll's published rate was a quarter of
+    nginx's; in these results a core can serve twice as many requests with epoll as with nginx."""
     rows = by_name(tables[0])
     assert tables[0].then_level == 500
     assert {
@@ -323,8 +323,8 @@ def test_a_profile_of_a_study_is_drawn(how: Literal["perf", "pprof"], words: str
 
 
 def test_then_and_now_of_a_study_that_was_measured() -> None:
-    """The report compares the rates and ratios published in 2013 with ratios of rates and of the
-    capacity of a core, measured on two cores in 2026."""
+    """The report compares the rates and ratios of 2013 with ratios of rates and capacities that
+    were measured on two cores in 2026."""
     found = recorded("study2013")
     one, every = peers.tables(Study(found), found.studies[0])
     assert [table.scenario.cores for table in (one, every)] == ["one", "all"]
@@ -335,7 +335,7 @@ def test_then_and_now_of_a_study_that_was_measured() -> None:
     now = rows["nginx-go-kept"]
     ((then, ratio),) = now.then
     figures = (then.requests_per_second, ratio, now.ratio, now.carries)
-    # With cores of its own in 2013, nginx made Go 6 % slower; on a shared core the rate is half.
+    # In 2013 nginx had its own cores, and cost Go 6 % of its rate; on a shared core it costs half.
     assert figures == (39991.57, *(pytest.approx(x, abs=0.001) for x in (0.936, 0.49, 0.48)))
     assert {row.subject for row in one.rows if not row.then} == {"epoll", "nginx-epoll", "nginx-go"}
     assert by_name(every)["go-hello"].then[0][0].requests_per_second == 128402.88

@@ -130,7 +130,7 @@ def test_a_title_says_what_was_measured(told: str, of: str, title: str) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_titles_of_a_page(source: str) -> None:
-    """The page opens with the chart titles that recorded/titles.toml has."""
+    """The chart titles of each page are those in recorded/titles.toml."""
     assert catalogue(Study(SOURCES[source]())).titles() == OF_PAGES[source]
 
 
@@ -210,7 +210,7 @@ def test_bars_of_two_parts_end_at_the_median_of_the_whole() -> None:
     assert sum(map(float, parts)) == pytest.approx(110)
 
 
-# ---- Recommendations, on recorded sweeps and on generated ones with a clear answer ----
+# ---- Recommendations for recorded sweeps, and for generated sweeps with a clear answer ----
 
 ORDERS = ("quota", "onecore", "redirect", "delay", "idle")
 """Sweeps with 0.2 of a core, on one core, without Redis, with a slow Redis, with idle clients."""
@@ -290,7 +290,7 @@ def test_who_is_recommended(results: Results, answer: str, because: str) -> None
     assert because in found.because.replace("\N{NO-BREAK SPACE}", " ")
 
 
-# ---- Results are sorted into a study, from both versions of the file ----
+# ---- Results from both versions of the file are sorted into a study ----
 
 
 def point_of(study: Study, subject: str, level: int, scenario: Conditions = GUESTBOOK) -> Point:

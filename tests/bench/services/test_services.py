@@ -173,7 +173,7 @@ def test_the_cpu_time_of_all_nginx_processes_is_counted() -> None:
 @pytest.mark.skipif(find_program("nginx") is None, reason="nginx is not installed")
 def test_error_responses_of_nginx_are_counted() -> None:
     with socket.socket() as held, SignalWatch() as watch:
-        held.bind(("127.0.0.1", 0))  # no process listens at this address, and none can
+        held.bind(("127.0.0.1", 0))  # so no process can listen at this address
         dead = f"127.0.0.1:{held.getsockname()[1]}"
         order = BalancerOrder(servers=[dead], keep=True, connections=10)
         found = Balancer(order, "127.0.0.1", [], watch)

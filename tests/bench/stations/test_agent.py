@@ -99,7 +99,7 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     station.begin()
     for url in urls[:2]:
         assert probe(f"{url}guestbook", workload, 200).status == 200
-    time.sleep(0.3)  # the agent takes samples meanwhile
+    time.sleep(0.3)  # the agent takes samples in this time
     report = station.end()
     assert report.servers.alive == [True, True]
     assert (report.servers.processes_peak or 0) > 2
@@ -155,7 +155,7 @@ def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:
 @needs_nginx
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, None])
 def test_nothing_is_left(mark: str, number: int | None) -> None:
-    """No process is left of an agent that is ended, killed, or loses its connection (None)."""
+    """When an agent is ended, killed, or loses its connection (None), all its processes end."""
     raise_descriptors()
     station = greeted(AGENT)
     urls = all_started(station)

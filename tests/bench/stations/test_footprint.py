@@ -132,12 +132,12 @@ def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatc
     short.begin(SignalWatch())
     found = short.end().servers
     assert (found.cpu, found.used) == (None, [None])
-    assert (found.samples, found.pss_mean_mb) == (1, 7.5), "too short a load is sampled once"
+    assert (found.samples, found.pss_mean_mb) == (1, 7.5), "a very short load is sampled once"
 
 
 def test_of_many_processes_some_are_looked_at_and_scaled_up() -> None:
     most = footprint.MOST_LOOKED_AT
-    for _ in range(5):  # a thread of an earlier test may end meanwhile
+    for _ in range(5):  # a thread of an earlier test may end between the two samples
         few, many = look_at([os.getpid()] * most), look_at([os.getpid()] * most * 3)
         if many.threads == 3 * few.threads:
             break
@@ -150,7 +150,7 @@ def test_switches_are_those_of_the_tasks_that_did_the_work() -> None:
     after = {7: TaskUse(Switches(15, 2), 1500.0), 8: TaskUse(Switches(4, 0), 480.0)}
     assert switches_between(before, after, CpuTime(600.0, 400.0)) == Switches(9, 1)
     assert switches_between(before, after, CpuTime(6000.0, 4000.0)) is None, (
-        "tasks that came and went in between did nine tenths of the work"
+        "tasks that began and ended in between did nine tenths of the work"
     )
     assert switches_between(before, {7: after[7]}, CpuTime(600.0, 400.0)) is None
     assert switches_between(before, after, None) is None
@@ -230,7 +230,7 @@ TCP, SYSCALL, ARM_SEND = (Function(name, "kernel") for name in KERNEL)
         # A sample on the way into the kernel, before do_syscall_64() called anything, counts for
         # the kernel, not for the function that made the system call.
         ([*SCRIPT[:4], *SCRIPT[5:]], 10, [((MAIN, SEND, SYSCALL), 1), ((MAIN,), 1)]),
-        # On ARM the entry has no name of its own, whether or not the compiler made a clone.
+        # On ARM, too, functions of ENTRY are left out, even if the compiler made a clone of one.
         (ARM, 10, [((MAIN, SEND, ARM_SEND), 1)]),
     ],
 )
@@ -421,7 +421,7 @@ exit 1
 def test_a_refused_user_gets_the_fix(
     scope: str, is_cured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error of a refused strace contains the fix. With 3 the kernel accepts no other value."""
+    """The error of a refused strace contains the fix. If ptrace_scope is 3, there is no fix."""
     strace = tmp_path / "strace"
     strace.write_text(REFUSED)
     strace.chmod(0o755)

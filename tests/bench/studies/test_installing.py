@@ -52,7 +52,7 @@ class Machine:
         return True
 
     def install(self, answer: str | None, agreed: bool = False) -> dict[str, str]:
-        """Return the servers left out. `answer`: the user's; None without a terminal."""
+        """Return the missing servers and the reasons. `answer` is None without a terminal."""
 
         def ask(question: str) -> str:
             self.asked.append(question)

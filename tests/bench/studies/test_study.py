@@ -80,7 +80,7 @@ def test_a_study_is_parts_of_a_sweep(file: Path) -> None:
 
 
 def test_the_numbers_of_the_command_line(file: Path) -> None:
-    """The numbers of the command line replace those of the study. An entry with its own number of
+    """The numbers of the command line replace the study's numbers. An entry with its own number of
     runs has no more runs than the command line allows."""
     more = TOML.replace("levels", "runs = 2\nlevels") + TOML[TOML.index("[[measure]]") :]
     file.write_text(

@@ -34,9 +34,9 @@ MORE_CALLS = [
     ("cache", KEPT, {"openat2": 1, "read": 1, "close": 1}),
     ("control", LARGE, {}),
 ]
-"""For each optimisation, the change in the system calls of a request without it."""
+"""How the system calls of a request change if the optimisation is switched off."""
 UNRELATED = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
-"""Calls of which one may serve several requests, and the two names of fstat()."""
+"""System calls that may serve several requests, and the two names of fstat()."""
 
 
 def calls_of(conditions: Conditions) -> CallFigures:
@@ -73,5 +73,5 @@ def test_without_a_lasting_second_no_two_looks_find_the_same() -> None:
     usual, other = seconds_seen("control"), seconds_seen("date")
     assert usual == sorted(usual)
     changes = [b - a for a, b in itertools.pairwise(other)]
-    assert changes.count(-1) >= 48, "except when a second ends"
+    assert changes.count(-1) >= 48, "the value alternates, except when a second ends"
     assert set(changes) <= {-1, 0, 1, 2}

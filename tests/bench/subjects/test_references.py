@@ -51,7 +51,7 @@ VERSIONS = (10, 11)
 EQUAL_HEAD = 235
 """Bytes of a head in the comparison of Go and nginx, without the digits of an inode's number."""
 USUAL_INODE = 6
-"""The number of digits for which heads without an inode's number are padded."""
+"""Heads without an inode's number are padded as if they had a number of this length."""
 SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
 """Other encodings of the same characters, which html/template of Go uses."""
 
@@ -208,7 +208,7 @@ def await_pool(peer: Peer, processes: int) -> None:
 
 def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
     if peer.said.serving is None:
-        pytest.skip("the declaration says nothing about them")
+        pytest.skip("the declaration has no `serving`")
     (few, many), (least, most) = peer.said.serving.processes, peer.said.serving.threads
     await_pool(peer, few)
     seen = serve(peer)
@@ -219,7 +219,7 @@ def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
 def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
     skip_unless_traceable()
     if peer.said.serving is None:
-        pytest.skip("the declaration says nothing about them")
+        pytest.skip("the declaration has no `serving`")
     await_pool(peer, peer.said.serving.processes[0])
     tracer = Tracer(peer.server.pids(), SignalWatch())
     try:

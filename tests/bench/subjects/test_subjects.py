@@ -55,7 +55,7 @@ def test_a_baseline_asks_redis_what_the_workload_wants(baseline: Subject) -> Non
 
 def test_conditions_that_a_baseline_supports(baseline: Subject) -> None:
     assert baseline.can(Conditions("guestbook", keep_alive=True))
-    assert not baseline.can(Conditions("sorted")), "pure CPU has no baseline"
+    assert not baseline.can(Conditions("sorted")), "workloads that only compute have no baseline"
     assert not baseline.can(Conditions("/any"))
     assert not baseline.can(Conditions("redirect", keep_alive=True, idle=10))
     assert not baseline.can(Conditions("redirect", mode="counted")), "a baseline lacks the option"
@@ -219,7 +219,7 @@ def test_each_reference_server_is_declared_completely(name: str) -> None:
     assert set(said.resembles) <= set(discover())
     assert said.architecture is None or said.architecture in discover()
     assert said.settings, "each changed setting has a line; without changes, a line says so"
-    assert said.serving, "processes, threads and calls"
+    assert said.serving, "numbers of processes, threads and calls"
     for file in said.files:
         assert (said.folder / file).is_file()
 

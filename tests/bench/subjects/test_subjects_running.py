@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Baselines, built and started, send the right responses and the right commands to Redis."""
+"""Running baselines send the right responses to clients and the right commands to Redis."""
 
 import contextlib
 import shutil

@@ -116,7 +116,7 @@ FAILED = [
     (good(body_bytes=1499), "too long", ""),
     (good(keep_alive=True), "closes", "only 0 of 2,000 responses kept the connection"),
     (by_ab(good(keep_alive=True), keep_alive=1899), "closes", ""),
-    # reasons that replace those of ab
+    # reasons that replace ab's reasons
     (
         (INTERRUPTED[0], replace(INTERRUPTED[1], status=1, timed_out=True)),
         "timed out",
@@ -183,10 +183,10 @@ def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
     even, most = little_tolerance(spec, wall=2.0, longest=0.02, foreign=0.0)
     assert even < 0.6
     late, _ = little_tolerance(spec, wall=0.5, longest=0.4, foreign=0.0)
-    assert late == 1.0, "the last four fifths of the run had one request"
+    assert late == 1.0, "one request took four fifths of the run"
     busy, above = little_tolerance(spec, wall=2.0, longest=0.02, foreign=0.9)
     assert busy == 1.0, "ab had the CPU for a tenth of the time"
-    assert above == most, "on any machine, no more than all connections are busy"
+    assert above == most, "on any machine, at most all connections are busy"
 
 
 # ---- Runs ----
@@ -210,7 +210,7 @@ def gathered(
 
 
 def end(status: int = 0, obeyed: bool = True, **counted: int) -> Ended:
-    """Return the end of a server with its counts, for example end(_3xx=4100)."""
+    """Return how a server ended, with its counts, for example end(_3xx=4100)."""
     classes = {name.strip("_"): count for name, count in (counted or {"_3xx": 4100}).items()}
     said = ServerStatistics(requests=sum(classes.values()), responses=classes)
     return Ended(obeyed=obeyed, status=status, statistics=said, last_words="")

@@ -136,7 +136,7 @@ def test_instances_have_something_before_them() -> None:
     ]
     assert len({c.slug() for c in found}) == len({c.describe() for c in found}) == len(found)
     kept = [c._replace(keep_alive=True).server_keeps for c in found[:3]]
-    assert kept == [True, False, True], "nginx does not hand on the behaviour of its clients"
+    assert kept == [True, False, True], "behind nginx, the clients' keep-alive does not matter"
     assert [c.server_keeps for c in found[:3]] == [False, False, True]
 
 

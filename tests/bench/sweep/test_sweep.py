@@ -155,7 +155,7 @@ def test_a_sweep_that_is_under_way_is_not_resumed(tmp_path: Path) -> None:
     """A running sweep is not resumed, because two sweeps would overwrite each other's results."""
     sweep = Sweep(*PLAN, "--results", str(tmp_path))
     wait_for_a_run(tmp_path)
-    sweep.process.send_signal(signal.SIGSTOP)  # so that it does not end first
+    sweep.process.send_signal(signal.SIGSTOP)  # so that it does not end before --resume
     said = Sweep("--resume", "--results", str(tmp_path)).end(2)
     sweep.process.send_signal(signal.SIGCONT)
     assert "another process writes into" in said
@@ -216,7 +216,7 @@ def test_a_server_gets_the_warm_up_that_it_declares() -> None:
     slow_to_warm = replace(server_subject("epoll", ROOT / "epoll"), warm_up=1000)
     run = measured_of(slow_to_warm, Conditions("large"))
     assert run.reason is None
-    assert run.server_statistics.requests == 1 + 500 + REQUESTS, "half as many requests of 80 KB"
+    assert run.server_statistics.requests == 1 + 500 + REQUESTS, "80 KB pages halve the warm-up"
 
 
 # ---- Over hosts ----
@@ -306,7 +306,7 @@ def test_instances_on_several_hosts(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["zerohttpd", "redis"])
 def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
-    """If an agent is killed, its run has a reason, and the sweep continues with new agents."""
+    """If an agent is killed, its run fails with a reason, and the next runs use new agents."""
     hosts = hosts_file(tmp_path)
     content = json.loads(hosts.read_text())
     content["servers"][0]["agent"] = ["env", "AGENT=zerohttpd", *content["servers"][0]["agent"]]

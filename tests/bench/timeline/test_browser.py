@@ -147,7 +147,7 @@ LEAST_TEXT = """all => Math.min(...all.filter(one => one.textContent && one.chec
 
 @on_each_screen
 def test_a_narrow_screen_shows_that_there_is_more_to_the_side(page: Page, width: int) -> None:
-    """The page shows a hint if the picture is too wide; its sentences do not scroll. 2 s."""
+    """The page shows a hint if the picture is too wide; the sentences do not scroll. 2 s."""
     more = page.eval_on_selector(".scroll", "one => one.scrollWidth - one.clientWidth")
     assert page.locator(".more").is_visible() is (more > 0) is (width == 390)
     page.locator(".scroll").evaluate("one => one.scrollLeft = one.scrollWidth")

@@ -107,7 +107,7 @@ def test_a_sleep_says_for_whom(told: Recording) -> None:
 def test_a_loop_is_one_where_linux_has_only_the_newer_call(
     server: str, call: str, newer: str
 ) -> None:
-    """The timeline detects an event loop on ARM, where Linux has only the newer call."""
+    """The timeline detects an event loop on ARM, where Linux has only the newer system calls."""
     [text] = kept([server], "eight")
     assert f" {call}" in text
     usual, told = (
@@ -191,7 +191,7 @@ SEEN = {
     "without red": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
     "without blue": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
 }
-"""Red, green and blue light for an eye without one kind of cones (Machado and others, 2009)."""
+"""How an eye without one kind of cones sees red, green and blue light (Machado et al., 2009)."""
 TOLD_APART = 15
 """The least distance of two colours in CIELAB; a usual palette for colour-blind people has 16."""
 
@@ -236,7 +236,7 @@ def recorded(scenario: str) -> list[Recording]:
 
 @pytest.mark.parametrize("scenario", ["eight", "slow-reader"])
 def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
-    """The sentence counts late clients by the server's calls, here compared with their times."""
+    """The sentence counts late clients by the server's calls; the test uses the clients' times."""
     pictures = recorded(scenario)
     prompt = [one.end - one.begin for one in pictures[-1].requests]
     for one in pictures:
@@ -250,7 +250,7 @@ def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_it_names_the_clients_that_got_no_response(scenario: str) -> None:
-    """The sentence names exactly the clients without a status. 0.2 s for each scenario."""
+    """The sentence names exactly the clients without a response. 0.2 s for each scenario."""
     for one in recorded(scenario):
         lost = [request.number for request in one.requests if request.answer.startswith("closed")]
         match = re.search(r"was killed and client (\d) got no response", sentence(one))
@@ -305,7 +305,7 @@ CASES = {
 
 @pytest.mark.parametrize("words", CASES)
 def test_it_is_computed_from_the_calls(words: str) -> None:
-    """The timeline computes its sentence from calls, also of a blocked loop or without a return."""
+    """The timeline computes its sentence from calls, even if a loop blocks or a call never ends."""
     ends = {"end": 400.0, "ended": "", "name": "", "begin": 0.0}
     requests = [
         Request(
@@ -400,7 +400,7 @@ QUERIES = {
 def test_perfetto_has_each_call_and_each_arrow(
     browser: Browser, scenario: str, tmp_path: Path
 ) -> None:
-    """Real Perfetto finds each call in its lane, and both ends of arrows. 4 s per scenario."""
+    """Real Perfetto finds each call in its lane, and both ends of each arrow. 4 s per scenario."""
     viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
     recordings = [picture(text) for text in kept(command.server_names(None), scenario)]
     with served(PERFETTO) as url:

@@ -34,7 +34,7 @@ def test_redis_killed(scene: Start, ground: Ground) -> None:
     with ATTACKS["redis-killed"].run(epoll):
         assert status(epoll, "/guestbook") == 503, "the guestbook is served without Redis"
         assert status(epoll, "/redirect") == 302
-    wait_for(lambda: status(epoll, "/guestbook") == 200, "the guestbook does not come back")
+    wait_for(lambda: status(epoll, "/guestbook") == 200, "the guestbook is not served again")
     assert "before" in ground.redis.remarks(), "confirmed remarks are lost after kill -9"
 
 
@@ -56,7 +56,7 @@ def test_redis_stopped(scene: Start, ground: Ground) -> None:
         with pytest.raises(redis.TimeoutError):
             quick.execute_command("PING")
         assert status(epoll, "/redirect") == 302
-    wait_for(lambda: status(epoll, "/guestbook") == 200, "the guestbook does not come back")
+    wait_for(lambda: status(epoll, "/guestbook") == 200, "the guestbook is not served again")
     quick.close()
 
 
@@ -66,7 +66,7 @@ def test_redis_lying(scene: Start, ground: Ground) -> None:
     with ATTACKS["redis-lying"].run(epoll):
         wait_for(lambda: status(epoll, "/guestbook") == 503, "the server accepts the false reply")
         stored = [sign(epoll, f"false-{number}") for number in range(20)]
-        assert set(stored) <= {502, 503}  # a reply of a wrong type; Redis counts as down
+        assert set(stored) <= {502, 503}  # 502: wrong type of reply; 503: Redis counts as down
         assert status(epoll, "/redirect") == 302
     wait_for(lambda: status(epoll, "/guestbook") == 200, "the server does not recover")
     assert sign(epoll, "again") == 303
@@ -147,7 +147,7 @@ def test_few_descriptors(ground: Ground) -> None:
 
 
 def test_large_pages(ground: Ground) -> None:
-    """The attack with large pages limits memory, makes the page large, and then small. 1 s."""
+    """The attack with large pages limits memory, makes the page large, then small again. 1 s."""
     attack = ATTACKS["large-pages"]
     with AttackScene(subject("epoll"), attack, ground) as scene:
         assert limits_of(scene, "Max data size") == [str(128 << 20)] * 2
@@ -155,7 +155,7 @@ def test_large_pages(ground: Ground) -> None:
         with attack.run(scene):
             wait_for(lambda: status(scene, "/guestbook") in (200, 503), "no response came")
             assert len(ground.redis.remarks()) > REMARKS_SHOWN
-            wait_for(lambda: held_connections(scene.port) >= 200, "the crowd is missing")
+            wait_for(lambda: held_connections(scene.port) >= 200, "the crowd did not connect")
         assert not any('"' * 1000 in remark for remark in ground.redis.remarks())
         wait_for(lambda: status(scene, "/guestbook") == 200, "the page stays large")
         assert scene.server.running()
@@ -203,8 +203,8 @@ def unsent(port: int) -> int:
     [("connect-only", 0), ("idle", COUNT), ("slow-heads", COUNT), ("kept", COUNT)],
 )
 def test_connections_that_a_crowd_holds(scene: Start, kind: str, held: int) -> None:
-    """epoll serves others while a crowd holds connections, and afterwards has closed all
-    connections. The kernel passes on no connection without a request."""
+    """epoll serves other clients while a crowd holds connections, and afterwards closes them all.
+    The kernel passes a connection to the server only after a request has arrived."""
     epoll = scene("epoll")
     with epoll.crowd(kind, COUNT, page("redirect")):
         wait_for(lambda: clients_of(epoll.port) == COUNT, "the crowd did not connect")
@@ -225,7 +225,7 @@ def opens_more(of: AttackScene, kind: str, count: int, than: int) -> bool:
 
 
 def test_heads_that_do_not_end_are_replaced_when_cut(scene: Start) -> None:
-    """The crowd replaces a connection with an endless head when the server closes the connection.
+    """When the server closes a connection with an endless head, the crowd opens a new connection.
     The iterative server closes idle connections at once."""
     assert opens_more(scene("iterative"), "idle", 5, than=5)
 
@@ -240,7 +240,7 @@ def test_slow_readers_leave_the_server_with_its_bytes(scene: Start) -> None:
 def test_the_flood_leaves_nothing_behind(scene: Start) -> None:
     epoll = scene("epoll")
     assert opens_more(epoll, "flood", 1, than=100)
-    wait_for(lambda: clients_of(epoll.port) == 0, "resets leave no connection")
+    wait_for(lambda: clients_of(epoll.port) == 0, "connections are left after the resets")
 
 
 def test_a_rush_is_answered_and_counted(scene: Start) -> None:

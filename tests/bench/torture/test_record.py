@@ -80,8 +80,8 @@ def test_data_points_without_figures() -> None:
     [(0.0, 700.0, False), (0.39, 700.0, False), (0.41, 700.0, True), (0.0, 699.0, True)],
 )
 def test_a_machine_that_was_not_quiet(starved: float, rate: float, loud: bool) -> None:
-    """A test is marked as disturbed if the server waited for a CPU for more than a fifth of the
-    time, or if visitors got less than 70 % of 1,000 pages per second before the attack."""
+    """A test is disturbed if the server waited for a CPU for more than a fifth of the time. It is
+    also disturbed if visitors got less than 70 % of 1,000 pages per second before the attack."""
     cell = made_cell(before=phase(rate), wanted=1000.0, starved_s=starved, attack_to_s=2.0)
     assert disturbed(cell) == loud
 
@@ -147,7 +147,7 @@ def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
 def test_a_request_under_way_is_promised_its_answer() -> None:
     cell = made_cell(attack="sigterm", crowd=CrowdTally(opened=3, answers={"good": 2, "failed": 1}))
     assert broken(cell, SIGTERM) == ["1 of 3 requests in progress was dropped"]
-    assert not broken(cell, FEW), "in other attacks this request is only lost"
+    assert not broken(cell, FEW), "in other attacks this request only counts as lost"
     turned = cell.model_copy(update={"crowd": CrowdTally(answers={"good": 2, "unavailable": 1})})
     assert not broken(turned, SIGTERM), "503 is an answer"
 
@@ -241,7 +241,7 @@ def test_lines_come_back() -> None:
 def every(
     step: float, begin: float, end: float, page: str = "small", outcome: Outcome = "good"
 ) -> list[Exchange]:
-    """Return one exchange for each `step` seconds."""
+    """Return one exchange every `step` seconds."""
     count = round((end - begin) / step)
     at = [begin + (i + 0.5) * step for i in range(count)]
     return [Exchange(t - 0.001, t, page, outcome, "why" if outcome != "good" else "") for t in at]
@@ -253,7 +253,7 @@ def test_a_short_pause_is_not_in_the_median() -> None:
     assert slices == [10, 10, 0, 10, 10]
     assert cell.rate(slices) == 100.0
     assert cell.rate([]) == 0.0
-    assert cell.per_slice(answers, 5.0, 5.19) == [10], "half an interval counts as none"
+    assert cell.per_slice(answers, 5.0, 5.19) == [10], "an incomplete interval does not count"
 
 
 def test_a_phase_has_its_own_answers_only() -> None:
@@ -270,16 +270,16 @@ def test_a_phase_has_its_own_answers_only() -> None:
 def test_back_when_all_pages_come_and_nothing_else() -> None:
     usual = {"small": 100.0, "guestbook": 100.0}
     small = every(0.01, 0.0, 2.0)
-    assert cell.back_after(small, usual, 0.0, 2.0) is None, "one page does not come"
+    assert cell.back_after(small, usual, 0.0, 2.0) is None, "no response for one page"
     late = every(0.01, 0.6, 2.0, "guestbook")
     assert cell.back_after(small + late, usual, 0.0, 2.0) == 0.5, (
-        "half of two intervals is half of its rate"
+        "responses in one of two intervals are half of the rate"
     )
     failing = every(0.1, 0.6, 1.2, "guestbook", "unavailable")
     assert cell.back_after(small + late + failing, usual, 0.0, 2.0) == 1.2
     assert cell.back_after(small + late, usual, 0.0, 0.6) is None
     slow = every(0.03, 0.0, 2.0) + every(0.03, 0.0, 2.0, "guestbook")
-    assert cell.back_after(slow, usual, 0.0, 2.0) is None, "a third of its rate is not back"
+    assert cell.back_after(slow, usual, 0.0, 2.0) is None, "a third of the usual rate is too low"
 
 
 class Told:

@@ -106,7 +106,7 @@ def test_without_root_there_is_no_line(tmp_path: Path) -> None:
     """Without root, the robustness test reports that there is no slow line, and continues. Root
     checks only the message, as another user."""
     if why_no_network() == "" and MARK in os.environ:
-        pytest.skip("these tests already run in such a network")
+        pytest.skip("these tests already run in a network namespace")
     if os.geteuid() != 0:
         torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-line")
         assert "network namespaces need root" in torture.end()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sends ASKED, Redis commands, to the Redis of its command line; prints the
+/* Sends the Redis commands ASKED to the Redis of its command line; prints the
  * beginning of each reply. */
 #include <arpa/inet.h>
 #include <stdio.h>

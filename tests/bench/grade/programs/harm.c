@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does harm, if it can: PORT and MINE are an address and a file of the grader's
- * user. */
+/* Tries to do harm. PORT and MINE: a port and a file of the grader's user. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers as SAID and DONE tell it: what it prints at its start, and what it
- * does for each client. */
+/* A server that prints SAID at its start, and runs the code DONE for each
+ * client. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>

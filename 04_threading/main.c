@@ -29,7 +29,7 @@
  * limit the number of threads.  At the limit the main thread sleeps in
  * sem_wait() until a thread ends; other clients wait in the backlog.  If the
  * system allows fewer threads, a client that was accepted waits until a thread
- * ends.  Meanwhile no connection is kept alive.
+ * ends.  At both limits no connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  In 02_forking no lock is
@@ -158,7 +158,7 @@ static void create_thread_for(struct server *server,
         shortage_report("threads or memory");
         poll(NULL, 0, RETRY_DELAY);
         if (server_is_stopping())
-            wake_threads(); /* idle clients make room */
+            wake_threads(); /* disconnects idle clients */
     }
 }
 
@@ -182,7 +182,7 @@ int main(int argc, char **argv) {
     while (server_keep_accepting()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
-                wake_threads(); /* idle clients make room */
+                wake_threads(); /* disconnects idle clients */
             continue;
         }
         if (blocking_accept(&server, &client))

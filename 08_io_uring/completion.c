@@ -13,7 +13,7 @@ struct ring_conn {
     struct event_conn base;   /* first, so pointers can be cast */
     enum operation operation; /* in flight, unless the connection waits for
                                  Redis */
-    enum timeout expired;     /* for this reason the operation was cancelled */
+    enum timeout expired;     /* why the operation was cancelled */
     struct msghdr message;    /* what is being sent, in two parts */
     struct iovec parts[2];
 };

@@ -26,7 +26,7 @@ struct ring_redis {
     struct evented *evented;
     uint64_t generation; /* each connection to Redis has its own number */
     bool receiving, sending, awaiting_writable; /* in flight */
-    bool writable; /* as far as known, the socket has room */
+    bool writable; /* the socket probably has room */
 };
 
 void ring_redis_init(struct ring_redis *redis, struct ring *ring,

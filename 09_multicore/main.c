@@ -167,7 +167,7 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     while (!children_are_complete(&workers))
-        if (!start_worker(&server)) /* the others end with the parent */
+        if (!start_worker(&server)) /* the forked workers end with the parent */
             server_fatal("cannot fork worker %zu (%s); give fewer --workers",
                          *workers.alive + 1, strerror(errno));
 

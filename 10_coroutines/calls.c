@@ -56,9 +56,9 @@ ssize_t WRAP_SENDFILE(int socket, int file, off_t *offset, size_t count);
 /* A call that may be made several times. */
 struct attempt {
     int descriptor;
-    uint32_t events;  /* that it waits for */
-    bool last;        /* it is not repeated */
-    int64_t deadline; /* 0: it has not waited yet */
+    uint32_t events;  /* that the call waits for */
+    bool last;        /* the call is not repeated */
+    int64_t deadline; /* 0: the call has not waited yet */
 };
 
 /* Waits, if the failed call would have slept.  Returns true if the call must be

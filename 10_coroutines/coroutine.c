@@ -159,7 +159,7 @@ static void resume(struct coroutine *coroutine) {
 
     coroutine->resumer = self;
     coroutine->calls = 0;
-    loop.turns++; /* memory_trim() counts turns like exchanges */
+    loop.turns++; /* memory_trim() counts turns as exchanges */
     loop.current = coroutine;
     stack_switch(&self->stack, &coroutine->stack, false);
 }
@@ -172,7 +172,7 @@ static void give_turn(void) {
 
     self->frame = __builtin_frame_address(0);
     if (self == &loop.main) {
-        self->resumer = NULL; /* run_ready() sets it for the next turn */
+        self->resumer = NULL; /* run_ready() sets it at the next turn */
         while (self->resumer == NULL)
             run_iteration();
         self->calls = 0;

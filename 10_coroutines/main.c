@@ -95,8 +95,8 @@ static bool has_room(void) {
     return false;
 }
 
-/* Returns the largest number of connections.  CHILDREN_LIMIT of them, as many
-   as 04 serves at once, have a second descriptor reserved, for a file. */
+/* Returns the largest number of connections.  For CHILDREN_LIMIT of them, as
+   many as 04 serves at once, a second descriptor is reserved, for a file. */
 static size_t room_for_clients(void) {
     size_t most = limit_by_descriptors(CHILDREN_LIMIT, 1);
 

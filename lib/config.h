@@ -39,7 +39,7 @@
    (TCP_DEFER_ACCEPT in net/listener.c), while other clients wait for a
    worker. */
 #define FIRST_TIMEOUT       1000
-/* Not long, because in 03 and 05 an idle connection costs a worker. */
+/* Short, because in 03 and 05 an idle connection occupies a worker. */
 #define IDLE_TIMEOUT        5000
 /* The time for a whole request, from its first byte.  So there is a minimum
    rate: 52 kbit/s for a body of BODY_LIMIT.  A new client has the same time,
@@ -63,10 +63,10 @@
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
-/* While Redis is down, one request tries it in each interval of this length. */
+/* The interval in which one request tries to connect while Redis is down. */
 #define REDIS_RETRY           250
-/* A connection that was idle this long is checked before it is used: shorter
-   than a restart of Redis, longer than a pause under load. */
+/* A connection that was idle this long is checked before it is used.  A restart
+   of Redis takes longer, a pause under load is shorter. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: other processes may need it.
    (06 and 07 keep their only connection.) */
@@ -138,7 +138,7 @@
    from the kernel, and accepted connections. */
 #define EVENTS_AT_ONCE     512
 #define ACCEPTS_AT_ONCE    512
-/* Pipelined requests of one client that an event loop answers in one go. */
+/* Pipelined requests of one client that an event loop answers in one turn. */
 #define EXCHANGES_AT_ONCE  16
 /* The bytes of one sendfile(2) call, so that other clients get their turn. */
 #define SENDFILE_AT_ONCE   (128 * 1024)

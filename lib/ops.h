@@ -9,7 +9,7 @@
  *     make all      links ops/, the second storey
  *     make plain    links lib/plain/: the same functions, most in a line or two
  *
- * A first reading of lib/ needs only these comments.
+ * For a first reading of lib/, the comments of this header are enough.
  */
 #ifndef OPS_H
 #define OPS_H

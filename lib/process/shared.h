@@ -20,7 +20,7 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
    each additional mapping makes each fork slower. */
 void *shared_allocate(size_t size);
 
-/* Returns a mapping of its own, as /proc/PID/maps shows. */
+/* Returns a separate mapping, which /proc/PID/maps shows. */
 void *shared_allocate_pages(size_t size);
 
 #endif

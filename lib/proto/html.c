@@ -40,7 +40,7 @@ static size_t look_at_character(struct view text, struct view *instead) {
 }
 
 /* Sixteen bytes, which one instruction can compare (the manual of gcc, "Vector
-   Extensions"; clang has them too). */
+   Extensions"; clang has this extension, too). */
 typedef unsigned char block __attribute__((vector_size(16)));
 
 /* Are all of these bytes plain: printable ASCII, and not special? */

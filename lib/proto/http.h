@@ -61,7 +61,7 @@ struct http_request {
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
 
-    const char *complaint; /* if it is bad: a sentence with the reason */
+    const char *complaint; /* of a bad head: a sentence with the reason */
 };
 
 /* Returns the number of bytes at the front that may be in a token (RFC 9110,

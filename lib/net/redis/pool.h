@@ -17,7 +17,7 @@
 
 struct redis_pool {
     const struct redis_server *server;
-    pthread_mutex_t lock; /* guards the rest */
+    pthread_mutex_t lock; /* guards the other fields */
     struct redis_client *idle;
     int64_t checked_at; /* last check for unused connections, in ms */
     unsigned waiting;   /* threads that wait for a connection */

@@ -27,7 +27,7 @@
  *
  * What happens at the limit?  N workers serve N connections; the next
  * connection waits in the backlog until one of the N ends.  While a connection
- * waits in the backlog and no worker is free, no connection is kept alive; a
+ * waits in the backlog and no worker is free, no connection is kept alive.  A
  * connection that was already idle holds its worker until IDLE_TIMEOUT.
  *
  * What to try: a Redis whose replies come 5 ms late, and 1, 2, 10, 100 workers.
@@ -97,7 +97,7 @@ static bool start_worker(struct server *server) {
 }
 
 /* Waits until a worker has ended (after a crash), and forks another in its
-   place.  The pause limits the rate of forks if each worker dies at once.  A
+   place.  The pause limits the rate of forks if each worker crashes early.  A
    failed fork is logged and retried.  A worker that Redis has rejected wakes
    the parent, which then closes idle connections to Redis (children_reap()). */
 static void replace_workers(struct server *server) {

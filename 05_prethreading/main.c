@@ -29,14 +29,14 @@
  * What does it cost?  A thread for each worker, created once: a stack, and a
  * switch whenever one waits.  The switch is cheaper than between processes,
  * because the address space stays the same.  The threads open as many
- * connections to Redis as they use at once.  Locks cost, too: two for each
- * connection (put, take), one for each thread that wakes, two for each file
- * that a thread borrows, two for each page that asks Redis, and one for each
- * request after which the connection might be kept.
+ * connections to Redis as they use at the same time.  Locks cost, too: two for
+ * each connection (put, take), one for each thread that wakes, two for each
+ * file that a thread borrows, two for each page that asks Redis, and one for
+ * each request after which the connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next
  * connection waits in the queue until one of the N ends.  While a connection
- * waits in the queue and no thread is free, no connection is kept alive; a
+ * waits in the queue and no thread is free, no connection is kept alive.  A
  * connection that was already idle holds its thread until IDLE_TIMEOUT.  With
  * the queue this server can hold more connections than the kernel's backlog
  * (net.core.somaxconn, usually 4,096).  03_preforking has no queue, because
@@ -125,8 +125,8 @@ static void queue_close(void) {
     pthread_cond_broadcast(&queue.changed);
 }
 
-/* Is no thread free for a connection that waits?  The queue alone does not
-   show it.  A free thread may not have woken yet; if the queue is full, a
+/* Is no thread free for a connection that waits?  The queue alone does not show
+   this.  A free thread may not have woken yet; if the queue is full, a
    connection may wait in the backlog. */
 static bool others_wait(const struct worker *worker) {
     int room;

@@ -36,7 +36,7 @@
  *
  * To see it: `strace -e trace=io_uring_enter ./io_uring`: each call submits
  * operations and waits.  For one client each call submits one operation:
- * accept, receive or send.  For many clients at once a call submits many
+ * accept, receive or send.  If many clients are active, a call submits many
  * operations.
  */
 #include "completion.h"

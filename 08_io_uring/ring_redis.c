@@ -113,6 +113,6 @@ void ring_redis_completed(struct ring_redis *redis,
                             redis->evented->now);
     } else {
         redis->awaiting_writable = false;
-        redis->writable = true; /* after an error, a send reports it */
+        redis->writable = true; /* the next send reports an error */
     }
 }

@@ -38,7 +38,7 @@ struct coroutine {
 /* The data of a watched descriptor. */
 struct watched {
     struct coroutine *waiter;
-    uint32_t events;   /* the waiter waits for these */
+    uint32_t events;   /* the events that the waiter waits for */
     bool in_set;       /* the kernel watches it */
     uint32_t reported; /* events so far; an empty socket clears EPOLLIN */
     struct timeouts timeouts;
@@ -206,7 +206,7 @@ static void wake(struct coroutine *coroutine, enum woken woken) {
  * be edge-triggered.  A level-triggered descriptor would be reported in each
  * loop iteration while no coroutine waits for it.  The kernel reports each
  * arrival once; if no coroutine waits, the event is only noted.  No arrival can
- * be missed: a call is tried before the wait, unless the last call has emptied
+ * be missed.  A call is tried before the wait, unless the last call has emptied
  * the socket and no event was reported since then.  EPOLLRDHUP reports the end
  * of the stream, which may come with the last bytes.
  */

@@ -28,7 +28,7 @@ static ssize_t sendfile_switching(int socket, int file, off_t *offset,
 #undef send
 #undef sendfile
 
-/* A reply of Redis is on the stack. */
+/* The stack also holds a reply of Redis. */
 #define STACK_SIZE (REPLY_SIZE + COROUTINE_STACK)
 
 struct coroutine {

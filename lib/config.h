@@ -71,8 +71,8 @@
 /* A connection that was idle this long is closed: other processes may need it.
    (06 and 07 keep their only connection.) */
 #define REDIS_IDLE            10000
-/* The largest number of threads that connect to Redis at once.  The backlog of
-   Redis has room for 511; a connection that finds no room waits for seconds. */
+/* Threads that may connect to Redis at the same time.  The backlog of Redis has
+   room for 511; a connection that finds no room waits for seconds. */
 #define REDIS_NEW_AT_ONCE     128
 /* The least time between two lines which log that Redis is down, or is back. */
 #define REDIS_LOG_INTERVAL    1000
@@ -107,7 +107,7 @@
 #define WORKERS_LIMIT      10000
 /* The kernel lowers a larger backlog silently to net.core.somaxconn. */
 #define DEFAULT_BACKLOG    65535
-/* Processes (02) or threads (04) alive at once. */
+/* Processes (02) or threads (04) alive at the same time. */
 #define CHILDREN_LIMIT     1000
 /* Some containers allow a billion descriptors: too many for an array. */
 #define DESCRIPTORS_LIMIT  262144

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Least privilege: a started server drops the rights that it does not need.  So
- * an attacker who controls the server can do little more than the server.
+ * an attacker who controls the server gets only the remaining rights.
  *
  *     seccomp(2)     it keeps about 40 of the kernel's 350 system calls
  *     landlock(7)    it reads files in public/ and templates/, no others;
@@ -89,7 +89,7 @@ static const struct call common[] = {
     CALL(writev),  /* the C library's message "double free detected" */
     CALL(sysinfo), /* qsort(3) asks how much memory there is */
     CALL(getrusage),
-    CALL(lseek), /* stdio, of a standard output that is a file */
+    CALL(lseek), /* stdio, if standard output is a file */
     CALL(exit_group),
 #ifndef __GLIBC__
     /* musl: accept for accept4(2) without flags; tkill for a signal to a
@@ -116,7 +116,7 @@ void ops_print_calls(const struct call *calls) {
 struct ruleset {
     uint64_t files; /* a bit for each right: forbidden if no rule allows it */
     uint64_t ports;
-    uint64_t scopes; /* abstract sockets of and signals to other processes */
+    uint64_t scopes; /* abstract sockets, and signals to other processes */
 };
 
 struct port_rule {

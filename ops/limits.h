@@ -39,7 +39,7 @@
 /* Descriptors that clients may not take: files, Redis, stdin, stdout, stderr.
    If the system allows few descriptors, at most half of them are reserved. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
-/* Files that no client receives have at most 1/8 of all descriptors. */
+/* Files that no client receives take at most 1/8 of all descriptors. */
 #define OPEN_FILES_SHARE     8
 /* A file that changed within this number of seconds is always read again. */
 #define FILE_SETTLE_TIME     3

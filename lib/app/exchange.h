@@ -76,9 +76,9 @@ bool exchange_reserve(struct exchange *exchange, size_t bytes);
 void exchange_reject(struct exchange *exchange, int status,
                      const char *sentence);
 
-/* Checks the reply of Redis.  Returns false if the response is an error: a 503
-   without a reply (NULL), or if Redis reports that it will accept commands
-   soon; a 502 if exchange_accepts() rejects the reply. */
+/* Checks the reply of Redis.  Returns false if the response is an error.  It is
+   a 503 without a reply (NULL), or if Redis reports that it will accept
+   commands soon, and a 502 if exchange_accepts() rejects the reply. */
 bool exchange_check_reply(struct exchange *exchange,
                           const struct resp_reply *reply);
 

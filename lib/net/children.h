@@ -6,7 +6,7 @@
  * answered, the parent connects to Redis, without waiting, and lends the
  * connection to a child.  The connection outlives the child.  A child that ends
  * well reports the state of the connection in shared memory.  If a child is
- * killed, the parent closes the connection: half a command or an unread reply
+ * killed, the parent closes the connection.  Half a command or an unread reply
  * may be left, and the next child would take that reply for its own.
  *
  * If Redis has no free connection, each process closes its own connection when

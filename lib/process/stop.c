@@ -49,7 +49,7 @@ static void on_stop(int signal_number) {
     stop.stopping = true;
     if (getpid() == stop.owner) {
         *stop.stop_all = true;
-        /* No others may join the clients in the backlog. */
+        /* No further clients may join the backlog. */
         for (size_t i = 0; i < stop.count; i++)
             listen(stop.listeners[i], 0);
     }

@@ -10,7 +10,7 @@
 /* "Sun, 06 Nov 1994 08:49:37 GMT" and its NUL. */
 #define HTTP_DATE_SIZE 30
 
-/* Writes the date in the one form that is sent: RFC 9110, section 5.6.7. */
+/* Writes the date in the form for senders: RFC 9110, section 5.6.7. */
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]);
 
 /* Returns false if the value is no date of RFC 9110, section 5.6.7. */

@@ -19,7 +19,7 @@
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory.  Data that several threads
  * use (the pool, the cache of open files) needs a lock.  A crash of one thread
- * ends all.
+ * ends all threads.
  *
  * What does it cost?  A thread is created and ended for each connection.  It
  * has a stack and a record in the kernel, but no new address space, so it is

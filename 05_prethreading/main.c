@@ -23,8 +23,8 @@
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory: the queue, the cache of open
  * files and the pool of connections to Redis need a lock.  A crash of one
- * thread ends all: no process is left that could start a worker, as the parent
- * of 03 does.
+ * thread ends all threads: no process is left that could start a worker, as the
+ * parent of 03 does.
  *
  * What does it cost?  A thread for each worker, created once: a stack, and a
  * switch whenever one waits.  The switch is cheaper than between processes,

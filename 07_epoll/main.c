@@ -68,7 +68,7 @@ static void loop_init(struct loop *loop) {
 }
 
 /* Reports the changed interest to the kernel, with one system call; the kernel
-   remembers it.  A closed descriptor leaves the set by itself. */
+   remembers it.  The kernel removes a closed descriptor from the set. */
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {
     struct loop *loop = context;

@@ -14,7 +14,7 @@ struct ring_conn {
     enum operation operation; /* in flight, unless the connection waits for
                                  Redis */
     enum timeout expired;     /* why the operation was cancelled */
-    struct msghdr message;    /* what is being sent, in two parts */
+    struct msghdr message;    /* the bytes to send, in two parts */
     struct iovec parts[2];
 };
 

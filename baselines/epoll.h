@@ -27,7 +27,7 @@ static void watch(int descriptor, enum interest interest) {
     interests[descriptor] = events;
 }
 
-/* A descriptor that is closed leaves the set by itself. */
+/* The kernel removes a closed descriptor from the set. */
 static void stop_watching(int descriptor) {
     interests[descriptor] = 0;
 }

@@ -53,7 +53,7 @@ static struct {
 
 /* ---- The start ---- */
 
-/* Replaces the descriptor by another of the same file that never waits. */
+/* Replaces the descriptor by one of the same file that never blocks. */
 static bool reopen(int descriptor) {
     char path[40];
 

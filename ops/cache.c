@@ -73,12 +73,15 @@ static void drop(struct cache *cache, struct entry *entry) {
 
 /* Drops the oldest unused files until the table has at most `limit` files. */
 static void shrink(struct cache *cache, size_t limit) {
-    struct entry *next, *entry = cache->entries;
+    size_t count = HASH_COUNT(cache->entries);
+    struct entry *entry, *next;
 
-    for (; entry != NULL && HASH_COUNT(cache->entries) > limit; entry = next) {
+    for (entry = cache->entries; entry != NULL && count > limit; entry = next) {
         next = entry->hh.next;
-        if (entry->borrowed == 0)
-            drop(cache, entry);
+        if (entry->borrowed > 0)
+            continue;
+        drop(cache, entry);
+        count--;
     }
 }
 

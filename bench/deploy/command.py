@@ -270,7 +270,8 @@ def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, sc
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = scratch / "load_host.json"
-    on_load_host(host, (), terminal=False)  # raises its error before hosts are changed
+    # Reject a password now, before the step "prepare" changes the hosts.
+    on_load_host(host, (), terminal=False)
     status = FAILED
     before = _folders(options.results)
     try:

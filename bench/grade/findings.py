@@ -110,7 +110,8 @@ class Failed(Exception):
         self.alone = False
         """Whether the last request alone, on a new connection, fails in the same way."""
         self.afterwards = False
-        """Whether the check had passed before; such a fault costs points only once."""
+        """Whether the check had passed, and the server failed after it. If several checks find the
+        same fault in this way, only the first one costs points."""
 
 
 class NotHere(Exception):
@@ -176,7 +177,7 @@ class Grade(BaseModel):
     """A grading with this seed repeats the same requests."""
     seconds: float
     isolation: list[str]
-    """The parts of the sandbox that were in force, and those that were not."""
+    """The parts of the sandbox that were in force, and the parts that were not."""
     stages: list[StageOutcome]
     faults: list[str]
     """The short names of all faults that were found."""

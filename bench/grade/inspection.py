@@ -35,7 +35,7 @@ QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
 
 def busy_others() -> Callable[[], float]:
     """Return a function that returns the share of CPU time that other programs have used since this
-    call. This process and its ended children are not other programs."""
+    call. This process and its ended children do not count."""
     cpus = os.sched_getaffinity(0)
 
     def own_seconds() -> float:
@@ -188,8 +188,8 @@ def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
 def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
-    """Raise Failed unless `count` returns at most `most` in time. `left`: the finding, {} the
-    number."""
+    """Raise Failed unless `count` returns at most `most` in time. `left`: the finding, with {}
+    for the number."""
     if not scene.until(lambda: count() <= most):
         scene.alive()
         raise Failed(fault, left.format(count()))

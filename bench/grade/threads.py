@@ -46,8 +46,8 @@ def wake_ups(pids: Sequence[int]) -> dict[int, int]:
 
 
 def wait_for_clients(pids: Sequence[int]) -> list[str]:
-    """Return a line for each process whose first thread sleeps in accept or poll, or in a call that
-    is like one of them."""
+    """Return a line for each process whose first thread sleeps in accept or poll, or in a
+    similar call."""
     return [line for line in sleeping(pids) if _WAITS.match(line) and int(line.split()[0]) in pids]
 
 
@@ -59,7 +59,7 @@ def sleeping(pids: Sequence[int]) -> list[str]:
 
 def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
     """Return the address of the mutex for which each thread waits, by thread. The C library uses
-    this futex operation for mutexes only, not for condition variables or semaphores."""
+    FUTEX_WAIT with CONTENDED for mutexes only, not for condition variables or semaphores."""
     found = {}
     for task in _tasks(pids):
         call = _call(task)

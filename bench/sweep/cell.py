@@ -80,7 +80,7 @@ def _make_room(spec: RunSpec, site: Site, size: int) -> float:
     if size <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
         return 0.0
     begin = time.monotonic()
-    around = 1 + 2 * WARM_UP_CONNECTIONS  # the first request, and the warm-up's
+    around = 1 + 2 * WARM_UP_CONNECTIONS  # connections of the first request and warm-up
     site.make_room(lambda role: spec.ended_connections(role) + around)
     return round(time.monotonic() - begin, 3)
 

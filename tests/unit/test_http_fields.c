@@ -50,8 +50,8 @@ static const struct date_row dates[] = {
     NO_DATE("an unknown month", "Sun, 06 Nob 1994 08:49:37 GMT"),
     NO_DATE("day 0", "Sun, 00 Nov 1994 08:49:37 GMT"),
     NO_DATE("day 32", "Sun, 32 Dec 1994 08:49:37 GMT"),
-    NO_DATE("a day that is not", "Thu, 31 Feb 1994 08:49:37 GMT"),
-    NO_DATE("a leap day that is not", "Wed, 29 Feb 2023 08:49:37 GMT"),
+    NO_DATE("a day that does not exist", "Thu, 31 Feb 1994 08:49:37 GMT"),
+    NO_DATE("29 February in a common year", "Wed, 29 Feb 2023 08:49:37 GMT"),
     NO_DATE("hour 24", "Sun, 06 Nov 1994 24:00:00 GMT"),
     NO_DATE("minute 60", "Sun, 06 Nov 1994 08:60:00 GMT"),
     /* The RFC allows leap seconds; this server rejects them. */

@@ -22,7 +22,7 @@ RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS = 3
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
-"""A server that makes more FRUITLESS calls of recv ignores the end of a connection."""
+"""A server that makes more than MANY calls like FRUITLESS ignores the end of a connection."""
 FEW, UNREAD = 30, 300
 
 
@@ -95,7 +95,7 @@ def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
         before = now
         scene.watch.sleep(SOON_SECONDS)
     for _ in range(CHILDREN):
-        with contextlib.suppress(Failed):  # perhaps because of such children
+        with contextlib.suppress(Failed):  # such children may be the cause
             scene.get(scene.site.first)
 
     def left() -> list[str]:
@@ -160,7 +160,7 @@ def pieces(scene: Scene) -> None:
 
 
 def pipelined(scene: Scene) -> str | None:
-    """The server answers several requests in one packet, and many that are as short as possible."""
+    """The server answers several requests in one packet, and many requests of minimum length."""
     note = packets(scene)
     if note is None:
         unread(scene)
@@ -214,7 +214,7 @@ def resets(scene: Scene) -> None:
             client.send(request("GET", path))
             client.socket.recv(100)
             scene.watch.sleep(LEAVE_SECONDS)  # until the server's send sleeps
-            if number % 3 == 1:  # a FIN before the reset
+            if number % 3 == 1:  # these clients send a FIN before the reset
                 client.socket.shutdown(socket.SHUT_WR)
                 scene.watch.sleep(LEAVE_SECONDS)
             if number % 3:

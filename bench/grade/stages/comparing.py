@@ -274,7 +274,8 @@ class Pair:
 
 def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:
     """Raise Failed if most responses come much later than those of the reference server. `times`:
-    the seconds of both servers; `what`: the responses, in words; `port`: of the only client."""
+    the seconds of both servers; `what`: the responses, in words; `port`: the port
+    if there is only one client."""
     mine, its = map(statistics.median, zip(*times, strict=True))
     if mine > DELAY_SECONDS + DELAY_RATIO * its:
         told = f"{mine * 1000:.0f} ms (reference server: {its * 1000:.0f} ms)"
@@ -408,7 +409,7 @@ def same_bytes(scene: Scene) -> None:
                 if not pair.same(mine, other):
                     raise one.difference(mine, other, sure=False)
 
-        # All clients send in the same order, so that one handler works for several at once.
+        # All clients send in the same order, so that one handler works for several clients at once.
         scene.together([run] * CLIENTS)
 
 

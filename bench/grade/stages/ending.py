@@ -13,7 +13,8 @@ from bench.host.process import StartError
 from bench.load.client import request
 
 HALVES = WORKERS - 4
-"""The number of clients that have sent half a request. With four others they occupy all workers."""
+"""The number of clients that have sent half a request. With four other clients they occupy all
+workers."""
 WAITING = 6
 END_SECONDS = 9
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""

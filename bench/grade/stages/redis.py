@@ -35,7 +35,7 @@ from bench.services.redis_server import connect
 REDIRECTS = (302, 303, 307)
 BACK_SECONDS = 5.0
 REPLY_SECONDS, FILE_SECONDS = 9.0, 1.0
-"""More than REDIS_REPLY_TIMEOUT for a connection and a reply, and less than this timeout."""
+"""More than 2 * REDIS_REPLY_TIMEOUT (a connection and a reply); less than REDIS_REPLY_TIMEOUT."""
 STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
 CROWD, CUTS = 150, 5
 DELAY_MS = 40.0

@@ -315,7 +315,7 @@ def data_in_redis(scene: Scene) -> dict[str, str]:
 
 
 def require_same_output(pair: Pair) -> None:
-    """End both servers. Raises Failed if their access logs or their statistics differ."""
+    """End both servers. Raises Failed if the servers' access logs or statistics differ."""
     outputs = []
     for scene in (pair.its, pair.mine):
         scene.require_end("all clients of this check had left", sure=False)
@@ -347,7 +347,7 @@ def require_same_output(pair: Pair) -> None:
 
 def require_same_messages(pair: Pair) -> None:
     """Start both servers with each command line and with each file of redirects. Raises Failed
-    unless they end with the same messages and exit status, except for their names."""
+    if their exit status or their messages differ, apart from the servers' names."""
     lines = list(DECLARED.command_lines)
     for number, text in enumerate(DECLARED.redirects):
         root = pair.mine.folder / f"root{number}"

@@ -27,7 +27,7 @@ from ..timing import TIMEOUT, deadline_in, undisturbed, undisturbed_test
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
 TIME_SCALE = 4
-# Two programs with clocks in milliseconds may differ by this.
+# The largest difference, in seconds, between the times that the test and the server measure.
 GRAIN = 0.1
 CHUNKED = request("POST", "/guestbook", (FORM, ("Transfer-Encoding", "chunked")))
 HALVES = {

@@ -33,7 +33,7 @@
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  In 02_forking no lock is
- * needed, but returning a connection is difficult.
+ * needed, but returning a connection to the parent is difficult.
  *
  * What to try: compare the cost of a request here and in 02.  The commands, and
  * what to expect: docs/tutorial/book/04-threading.md.

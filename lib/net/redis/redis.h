@@ -60,7 +60,7 @@ unsigned redis_append_handshake(const struct redis_server *server,
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
 /* Has Redis replied to any process after the time `begun`, or less than
-   REDIS_RETRY before it?  Then it is not down. */
+   REDIS_RETRY before it?  Then Redis is not down. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
 /* Each of the following functions reports an event to all processes and to the

@@ -15,8 +15,8 @@ enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 
 /* The description of a server. */
 struct architecture {
-    const char *name;    /* of the program, such as "epoll" */
-    const char *summary; /* half a line: its processes, threads, loops */
+    const char *name;            /* of the program, such as "epoll" */
+    const char *summary;         /* half a line: processes, threads, loops */
     int requests_per_connection; /* then the connection is closed */
     bool has_workers;            /* their number is fixed: --workers sets it */
     bool worker_per_core;        /* unless --workers sets another number */

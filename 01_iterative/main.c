@@ -27,9 +27,9 @@
  * until its timeout.  So no connection is kept alive here: one idle browser
  * would block all other clients.
  *
- * What to try: let one client send half a request, and see what another gets
- * meanwhile.  docs/tutorial/book/01-iterative.md has the commands, and what to
- * expect.
+ * What to try: let one client send half a request, and see what another client
+ * gets meanwhile.  docs/tutorial/book/01-iterative.md has the commands, and
+ * what to expect.
  *
  * To see it: `strace -e trace=network,close ./iterative`, and load a page:
  * accept4, recvfrom, sendmsg or sendto, shutdown, close, and only then the next

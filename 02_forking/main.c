@@ -16,7 +16,7 @@
  * Redis.
  *
  * Where does a half-done request live?  On the stack of its child's
- * blocking_serve().  A crash affects only its client.
+ * blocking_serve().  A child that crashes affects only its own client.
  *
  * What does it cost?  A fork, an exit and a wait for each connection: the
  * kernel copies the page tables and frees them again.  Together these cost more
@@ -28,11 +28,11 @@
  * waits until a child ends.  In both cases no connection is kept alive.
  *
  * A lesson of its own: who owns a socket after fork()?  Both processes.  A
- * connection to Redis can outlive its child, if the parent knows in which state
- * the child left it (net/children.h).
+ * connection to Redis can outlive the child that used it, if the parent knows
+ * in which state the child left it (net/children.h).
  *
  * What to try: kill -9 a child while three clients are being served, and see
- * who notices; then do it with 04.  The commands:
+ * which clients fail; then do the same with 04.  The commands:
  * docs/tutorial/book/02-forking.md.
  *
  * To see it: `strace -f -e trace=process ./forking`, and load a page: clone in
@@ -59,18 +59,18 @@ static bool others_wait(const struct worker *worker) {
     return children_are_complete(&children);
 }
 
-/* The parent calls this each time it has slept. */
+/* Called in the parent after each sleep. */
 static void reap_children(void) {
     size_t slot;
 
     while (children_reap(&children, false, &slot)) {
     }
     if (server_is_stopping())
-        children_stop(&children); /* idle connections are closed */
+        children_stop(&children); /* children close idle connections */
 }
 
-/* The parent formats the date: in a child the kernel would copy pages for
-   it. */
+/* The parent formats the date: if each child did, the kernel would copy more
+   pages. */
 static void fork_child(struct worker *worker, const struct client *client) {
     size_t slot;
     pid_t child;
@@ -87,7 +87,7 @@ static void fork_child(struct worker *worker, const struct client *client) {
         blocking_serve(worker, client);
         children_exit(&children, slot);
     }
-    close(client->socket); /* the child has its own descriptor of it */
+    close(client->socket); /* the child has its own descriptor */
 }
 
 int main(int argc, char **argv) {

@@ -12,8 +12,8 @@
  *
  * Who waits, and where?  Each worker waits for its own client and its own
  * connection to Redis, in recv and send (and in poll, while it connects).  Free
- * workers all sleep in accept() on the same socket; the kernel wakes one for
- * each connection, and not the whole herd (since Linux 2.4).
+ * workers all sleep in accept() on the same socket; for each connection the
+ * kernel wakes only one of them, not all (since Linux 2.4).
  *
  * Where does a half-done request live?  On the stack of its worker's
  * blocking_serve().  Workers share the listening socket and some counters and
@@ -25,10 +25,10 @@
  * connection to Redis; if Redis allows too few, the worker closes it after each
  * use (net/children.h).  The kernel switches processes whenever one waits.
  *
- * What happens at the limit?  N workers serve N connections; the next waits in
- * the backlog until one ends.  While a connection waits there and no worker is
- * free, no connection is kept alive; a connection that was idle before holds
- * its worker until IDLE_TIMEOUT.
+ * What happens at the limit?  N workers serve N connections; the next
+ * connection waits in the backlog until one of the N ends.  While a connection
+ * waits in the backlog and no worker is free, no connection is kept alive.  A
+ * connection that was already idle holds its worker until IDLE_TIMEOUT.
  *
  * What to try: a Redis whose replies come 5 ms late, and 1, 2, 10, 100 workers.
  * The commands, and what to expect: docs/tutorial/book/03-preforking.md.
@@ -47,7 +47,7 @@
 
 static const struct architecture architecture = {
     .name = "preforking",
-    .summary = "processes forked at the start; each serves a client at a time",
+    .summary = "processes forked at the start; each has one client at a time",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .worker_memory = CHILD_MEMORY,
@@ -56,12 +56,12 @@ static const struct architecture architecture = {
 
 static struct children workers;
 
-/* Whether each worker has a client, in shared memory.  These flags are not a
-   count, because a worker that is killed could not decrement it. */
+/* For each worker, in shared memory: whether it has a client.  These flags are
+   not a count, because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
 
 /* Does a connection wait because no worker is free?  The backlog is checked
-   only when all are busy, because that costs a system call. */
+   only when all workers are busy, because the check costs a system call. */
 static bool others_wait(const struct worker *worker) {
     for (size_t i = 0; i < worker->server->options.workers; i++)
         if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
@@ -97,7 +97,7 @@ static bool start_worker(struct server *server) {
 }
 
 /* Waits until a worker has ended (after a crash), and forks another in its
-   place.  The pause limits the rate of forks if each worker dies at once.  A
+   place.  The pause limits the rate of forks if each worker crashes early.  A
    failed fork is logged and retried.  A worker that Redis has rejected wakes
    the parent, which then closes idle connections to Redis (children_reap()). */
 static void replace_workers(struct server *server) {
@@ -108,7 +108,7 @@ static void replace_workers(struct server *server) {
     if (!children_are_complete(&workers))
         shortage_report("processes");
     if (children_reap(&workers, children_are_complete(&workers), &number))
-        is_busy[number] = true; /* this slot has no free worker now */
+        is_busy[number] = true; /* the empty slot has no free worker */
     if (!server_is_stopping())
         poll(NULL, 0, RETRY_DELAY);
 }
@@ -123,7 +123,7 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     while (!children_are_complete(&workers))
-        if (!start_worker(&server)) /* the forked ones end with the parent */
+        if (!start_worker(&server)) /* the forked workers end with the parent */
             server_fatal("cannot fork worker %zu (%s); give fewer --workers",
                          *workers.alive + 1, strerror(errno));
 

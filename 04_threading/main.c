@@ -19,7 +19,7 @@
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory.  Data that several threads
  * use (the pool, the cache of open files) needs a lock.  A crash of one thread
- * ends all.
+ * ends all threads.
  *
  * What does it cost?  A thread is created and ended for each connection.  It
  * has a stack and a record in the kernel, but no new address space, so it is
@@ -29,11 +29,11 @@
  * limit the number of threads.  At the limit the main thread sleeps in
  * sem_wait() until a thread ends; other clients wait in the backlog.  If the
  * system allows fewer threads, a client that was accepted waits until a thread
- * ends.  Meanwhile no connection is kept alive.
+ * ends.  At both limits no connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  In 02_forking no lock is
- * needed, but returning a connection is difficult.
+ * needed, but returning a connection to the parent is difficult.
  *
  * What to try: compare the cost of a request here and in 02.  The commands, and
  * what to expect: docs/tutorial/book/04-threading.md.
@@ -158,7 +158,7 @@ static void create_thread_for(struct server *server,
         shortage_report("threads or memory");
         poll(NULL, 0, RETRY_DELAY);
         if (server_is_stopping())
-            wake_threads(); /* idle clients make room */
+            wake_threads(); /* disconnects idle clients */
     }
 }
 
@@ -182,7 +182,7 @@ int main(int argc, char **argv) {
     while (server_keep_accepting()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
-                wake_threads(); /* idle clients make room */
+                wake_threads(); /* disconnects idle clients */
             continue;
         }
         if (blocking_accept(&server, &client))

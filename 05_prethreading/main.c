@@ -17,36 +17,36 @@
  * Who waits, and where?  Each thread waits for its own client and for Redis, in
  * recv and send (and in poll, while it connects).  Free threads wait for the
  * queue, in pthread_cond_wait().  The main thread waits for clients, in
- * accept(), and hands them on (at the limit of descriptors it sleeps in
- * sem_wait()).
+ * accept(), and puts them into the queue (at the limit of descriptors it sleeps
+ * in sem_wait()).
  *
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory: the queue, the cache of open
  * files and the pool of connections to Redis need a lock.  A crash of one
- * thread ends all: no process is left that could start a worker, as the parent
- * of 03 does.
+ * thread ends all threads: no process is left that could start a worker, as the
+ * parent of 03 does.
  *
  * What does it cost?  A thread for each worker, created once: a stack, and a
  * switch whenever one waits.  The switch is cheaper than between processes,
- * because the address space stays.  The threads open as many connections to
- * Redis as they use at once.  Locks cost, too: two for each connection (put,
- * take), one for each thread that wakes, two for each file that a thread
- * borrows, two for each page that asks Redis, and one for each request after
- * which the connection might be kept.
+ * because the address space stays the same.  The threads open as many
+ * connections to Redis as they use at the same time.  Locks cost, too: two for
+ * each connection (put, take), one for each thread that wakes, two for each
+ * file that a thread borrows, two for each page that asks Redis, and one for
+ * each request after which the connection might be kept.
  *
- * What happens at the limit?  N threads serve N connections; the next waits in
- * the queue until one ends.  While a connection waits there and no thread is
- * free, no connection is kept alive; a connection that was idle before holds
- * its thread until IDLE_TIMEOUT.  With the queue this server can hold more
- * connections than the kernel's backlog (net.core.somaxconn, usually 4,096).
- * 03_preforking has no queue, because processes cannot easily hand on a
- * connection: each worker accepts for itself.
+ * What happens at the limit?  N threads serve N connections; the next
+ * connection waits in the queue until one of the N ends.  While a connection
+ * waits in the queue and no thread is free, no connection is kept alive.  A
+ * connection that was already idle holds its thread until IDLE_TIMEOUT.  With
+ * the queue this server can hold more connections than the kernel's backlog
+ * (net.core.somaxconn, usually 4,096).  03_preforking has no queue, because
+ * processes cannot easily pass on a connection: each worker accepts for itself.
  *
  * What to try: more clients than workers, and where they wait, here and in 03.
  * The commands, and what to expect: docs/tutorial/book/05-prethreading.md.
  *
  * To see it: `gdb -p $(pgrep -x prethreading) -batch -ex 'print queue.count'`,
- * with --workers 2 and five clients that have sent half a request: 3.
+ * with --workers 2 and five clients that have sent half a request: prints 3.
  */
 #include "config.h"
 #include "net/blocking.h"
@@ -61,7 +61,7 @@
 
 static const struct architecture architecture = {
     .name = "prethreading",
-    .summary = "threads created at the start; each serves a client at a time",
+    .summary = "threads created at the start; each has one client at a time",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {BLOCKING_CALLS, THREADED_CALLS},
@@ -74,7 +74,7 @@ struct thread {
 
 /* All clients that wait, in the order of their arrival. */
 static struct queue {
-    pthread_mutex_t lock; /* guards the rest */
+    pthread_mutex_t lock; /* guards the other fields */
     pthread_cond_t changed;
     struct client *ring; /* with a slot for each client that may wait */
     size_t size;         /* slots */
@@ -90,7 +90,7 @@ static sem_t room_for_clients;
 
 static void queue_put(const struct client *client) {
     pthread_mutex_lock(&queue.lock);
-    /* NOLINTNEXTLINE: there is a slot for one client at least */
+    /* NOLINTNEXTLINE: there is at least one slot */
     queue.ring[(queue.first + queue.count) % queue.size] = *client;
     queue.count++;
     pthread_mutex_unlock(&queue.lock);
@@ -125,8 +125,8 @@ static void queue_close(void) {
     pthread_cond_broadcast(&queue.changed);
 }
 
-/* Is no thread free for a connection that waits?  The queue alone does not
-   show it.  A free thread may not have woken yet; if the queue is full, a
+/* Is no thread free for a connection that waits?  The queue alone does not show
+   this.  A free thread may not have woken yet; if the queue is full, a
    connection may wait in the backlog. */
 static bool others_wait(const struct worker *worker) {
     int room;
@@ -177,8 +177,8 @@ static void wake_threads(const struct thread *threads, size_t count) {
         pthread_kill(threads[i].id, SIGALRM);
 }
 
-/* The threads serve the rest of the queue, and end.  A thread that sleeps
-   elsewhere is woken again and again until it has ended. */
+/* The threads serve the rest of the queue, and end.  A thread that sleeps in
+   another call is woken again and again until it has ended. */
 static void end_threads(struct thread *threads, size_t count) {
     queue_close();
     for (size_t i = 0; i < count; i++)
@@ -188,8 +188,8 @@ static void end_threads(struct thread *threads, size_t count) {
         }
 }
 
-/* Creates the threads, and the queue with room for all clients that there are
-   descriptors for. */
+/* Creates the threads, and a queue with room for as many clients as there are
+   descriptors. */
 static struct thread *start_threads(struct server *server, size_t count) {
     /* Each thread has a client, a connection to Redis and a file. */
     size_t room = limit_by_descriptors(count, 2);
@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     while (server_keep_accepting()) {
         if (sem_wait(&room_for_clients) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
-                wake_threads(threads, count); /* idle ones make room */
+                wake_threads(threads, count); /* disconnects idle clients */
             continue;
         }
         if (blocking_accept(&server, &client))

@@ -71,8 +71,8 @@ static void loop_init(struct loop *loop) {
                      loop->capacity);
 }
 
-/* Writes the change to the array; the kernel sees it at the next poll().  The
-   last entry takes the place of a removed one. */
+/* Writes the changed interest to the array; the kernel sees it at the next
+   poll().  The last entry takes the place of a removed one. */
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {
     struct loop *loop = context;

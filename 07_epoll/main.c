@@ -36,7 +36,7 @@
  * computes.  The commands, and what to expect: docs/tutorial/book/07-epoll.md.
  *
  * To see it: `strace -e trace=/epoll ./epoll`: no epoll_ctl for `curl -0
- * localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD for a client
+ * localhost:8000`, which sends its request at once; EPOLL_CTL_ADD for a client
  * that stays.  (On ARM and with musl epoll_wait is the call epoll_pwait.)
  */
 #include "config.h"
@@ -50,12 +50,12 @@ static const struct architecture architecture = {
     .name = "epoll",
     .summary = "one process, one event loop (epoll)",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
-    .calls = {CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)}, /* at its end */
+    .calls = {CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)}, /* to stop */
 };
 
 _Static_assert((int)READABLE == EPOLLIN && (int)WRITABLE == EPOLLOUT &&
                    (int)BROKEN == (EPOLLERR | EPOLLHUP),
-               "net/event_source.h has the values of poll and of epoll");
+               "net/event_source.h needs the same values for poll and epoll");
 
 struct loop {
     int set; /* the epoll descriptor: the kernel's set of watched descriptors */
@@ -67,8 +67,8 @@ static void loop_init(struct loop *loop) {
         server_fatal("cannot create an epoll set: %s", strerror(errno));
 }
 
-/* Reports the change to the kernel, with one system call; the kernel remembers
-   it.  A closed descriptor leaves the set by itself. */
+/* Reports the changed interest to the kernel, with one system call; the kernel
+   remembers it.  The kernel removes a closed descriptor from the set. */
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {
     struct loop *loop = context;

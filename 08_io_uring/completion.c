@@ -13,8 +13,8 @@ struct ring_conn {
     struct event_conn base;   /* first, so pointers can be cast */
     enum operation operation; /* in flight, unless the connection waits for
                                  Redis */
-    enum timeout expired;     /* for this reason the operation was cancelled */
-    struct msghdr message;    /* what is being sent, in two parts */
+    enum timeout expired;     /* why the operation was cancelled */
+    struct msghdr message;    /* the bytes to send, in two parts */
     struct iovec parts[2];
 };
 

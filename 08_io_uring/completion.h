@@ -31,7 +31,7 @@ struct loop {
     struct evented evented;
     struct ring_redis redis;
     bool accepting; /* an accept operation is in flight */
-    bool multishot; /* it accepts more than one client */
+    bool multishot; /* this operation accepts many clients */
     bool ends;      /* no operation may be begun any more */
 };
 

@@ -36,7 +36,7 @@
  *
  * To see it: `strace -e trace=io_uring_enter ./io_uring`: each call submits
  * operations and waits.  For one client each call submits one operation:
- * accept, receive or send.  For many clients at once a call submits many
+ * accept, receive or send.  If many clients are active, a call submits many
  * operations.
  */
 #include "completion.h"
@@ -49,7 +49,7 @@ static const struct architecture architecture = {
     .summary = "one process, one event loop (io_uring)",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {CALL(io_uring_enter), CALL(getpeername),
-              CALL(poll)}, /* at its end, and if memory is short */
+              CALL(poll)}, /* to stop, and if memory is short */
 };
 
 /* Submits the operations that were begun, sleeps until one is complete, and

@@ -111,7 +111,7 @@ static void ring_register(struct ring *ring, unsigned what, const void *list,
 
 /* The one system call io_uring_enter can do nearly everything that a process
    can do: open and write files, connect to any address.  seccomp(2) does not
-   see these operations.  So from now on the ring itself rejects all operations
+   see these operations.  So this function makes the ring reject all operations
    except those in the list. */
 static void ring_restrict(struct ring *ring) {
     static const unsigned char operations[] = {
@@ -173,8 +173,8 @@ static void provide(struct ring *ring, struct buffer_ring *buffers) {
  * DEFER_TASKRUN (since Linux 6.1): the kernel continues an operation only while
  * the thread is in io_uring_enter(), and does not interrupt it elsewhere.
  * SUBMIT_ALL: the kernel takes all entries, even after an entry that fails.
- * CQSIZE: the size of the completion queue is given.  R_DISABLED: the ring
- * starts disabled, because only then restrictions can be set.
+ * CQSIZE: the size of the completion queue is given below.  R_DISABLED: the
+ * ring starts disabled, because only then restrictions can be set.
  */
 void ring_init(struct ring *ring) {
     struct io_uring_params params = {

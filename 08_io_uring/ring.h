@@ -20,10 +20,10 @@
 #endif
 
 struct buffer_ring {
-    struct io_uring_buf_ring *ring; /* the unused ones; shared memory */
+    struct io_uring_buf_ring *ring; /* the unused buffers, in shared memory */
     char *memory;
     unsigned count, size; /* the count is a power of two */
-    unsigned short group; /* operations name this number */
+    unsigned short group; /* the number by which operations name the buffers */
 };
 
 struct ring {
@@ -31,7 +31,7 @@ struct ring {
     struct buffer_ring for_clients, for_redis;
 };
 
-/* Entries of the completion queue.  More would wait in the kernel's memory. */
+/* The size of the completion queue; the kernel keeps further entries. */
 #define COMPLETIONS 8192
 
 /* Exits with a message if the kernel has no io_uring, or forbids it. */

@@ -50,7 +50,7 @@ void ring_redis_begin(struct ring_redis *redis) {
 
     if (socket < 0)
         return;
-    /* From now on watch() is called when the connection is closed. */
+    /* After this, closing the connection calls watch(). */
     (void)source_watch(&redis->evented->loop, &pipeline->source, READABLE);
     /* A receive operation on a socket that still connects would fail. */
     if (!redis->receiving &&
@@ -85,7 +85,7 @@ static void received(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
 
     redis->receiving = (cqe->flags & IORING_CQE_F_MORE) != 0;
     if (result == -ENOBUFS || result == -ECANCELED)
-        return; /* ring_redis_begin() begins it again */
+        return; /* ring_redis_begin() begins another receive */
     if (result > 0) {
         char *room = redis_pipeline_room(pipeline, &size);
         if (room == NULL)
@@ -113,6 +113,6 @@ void ring_redis_completed(struct ring_redis *redis,
                             redis->evented->now);
     } else {
         redis->awaiting_writable = false;
-        redis->writable = true; /* or the send operation reports the error */
+        redis->writable = true; /* the next send reports an error */
     }
 }

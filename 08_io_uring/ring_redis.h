@@ -26,7 +26,7 @@ struct ring_redis {
     struct evented *evented;
     uint64_t generation; /* each connection to Redis has its own number */
     bool receiving, sending, awaiting_writable; /* in flight */
-    bool writable; /* as far as known, the socket has room */
+    bool writable; /* the socket probably has room */
 };
 
 void ring_redis_init(struct ring_redis *redis, struct ring *ring,
@@ -41,8 +41,8 @@ void ring_redis_forget(struct ring_redis *redis);
 void ring_redis_receive_late(struct ring_redis *redis);
 
 /* Begins the operations that are needed now.  Call it last in a loop iteration:
-   no command may be added until the kernel has read the buffer of commands,
-   because a new command may move the buffer. */
+   a later command could move the buffer of commands before the kernel has read
+   it. */
 void ring_redis_begin(struct ring_redis *redis);
 
 /* Handles the completion of an operation for Redis. */

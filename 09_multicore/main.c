@@ -26,7 +26,7 @@
  * events from each system call than one loop would.
  *
  * What happens at the limit?  Each worker has as many descriptors as 07, and
- * its part of the memory.  A handler that computes delays only the clients of
+ * its share of the memory.  A handler that computes delays only the clients of
  * its worker.  If a worker crashes, only its clients are affected, and the
  * parent forks another.
  *
@@ -144,7 +144,7 @@ static bool start_worker(struct server *server) {
 
 /* Forks workers to replace workers that have ended (after a crash), and waits
    until the next worker ends.  The pause limits the rate of forks if each
-   worker crashes at once.  A failed fork is logged and retried. */
+   worker crashes early.  A failed fork is logged and retried. */
 static void replace_workers(struct server *server) {
     size_t number;
 
@@ -167,7 +167,7 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     while (!children_are_complete(&workers))
-        if (!start_worker(&server)) /* the others end with the parent */
+        if (!start_worker(&server)) /* the forked workers end with the parent */
             server_fatal("cannot fork worker %zu (%s); give fewer --workers",
                          *workers.alive + 1, strerror(errno));
 

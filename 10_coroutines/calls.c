@@ -3,10 +3,10 @@
  * The calls of the blocking driver that may sleep, for coroutines: instead of
  * sleeping they switch to another coroutine.
  *
- * The driver (net/blocking.c) is that of 01 to 05, unchanged.  The linker
- * replaces its calls: with the option --wrap=recv each recv becomes
- * __wrap_recv, which is here.  Here __real_recv is the recv of the C library
- * (ld(1)).  10_coroutines/ldflags has the list.
+ * The driver (net/blocking.c) is the same as in 01 to 05.  The linker replaces
+ * its calls: with the option --wrap=recv each recv becomes __wrap_recv, which
+ * is here.  Here __real_recv is the recv of the C library (ld(1)).
+ * 10_coroutines/ldflags has the list.
  *
  * Each function makes the call in a way that cannot sleep.  If the call would
  * have to sleep, the coroutine waits, and the function repeats the call.  The
@@ -56,9 +56,9 @@ ssize_t WRAP_SENDFILE(int socket, int file, off_t *offset, size_t count);
 /* A call that may be made several times. */
 struct attempt {
     int descriptor;
-    uint32_t events;  /* that it waits for */
-    bool last;        /* it is not repeated */
-    int64_t deadline; /* 0: it has not waited yet */
+    uint32_t events;  /* that the call waits for */
+    bool last;        /* the call is not repeated */
+    int64_t deadline; /* 0: the call has not waited yet */
 };
 
 /* Waits, if the failed call would have slept.  Returns true if the call must be

@@ -38,7 +38,7 @@ struct coroutine {
 /* The data of a watched descriptor. */
 struct watched {
     struct coroutine *waiter;
-    uint32_t events;   /* the waiter waits for these */
+    uint32_t events;   /* the events that the waiter waits for */
     bool in_set;       /* the kernel watches it */
     uint32_t reported; /* events so far; an empty socket clears EPOLLIN */
     struct timeouts timeouts;
@@ -159,7 +159,7 @@ static void resume(struct coroutine *coroutine) {
 
     coroutine->resumer = self;
     coroutine->calls = 0;
-    loop.turns++; /* memory_trim() counts turns like exchanges */
+    loop.turns++; /* memory_trim() counts turns as exchanges */
     loop.current = coroutine;
     stack_switch(&self->stack, &coroutine->stack, false);
 }
@@ -172,7 +172,7 @@ static void give_turn(void) {
 
     self->frame = __builtin_frame_address(0);
     if (self == &loop.main) {
-        self->resumer = NULL; /* run_ready() sets it for the next turn */
+        self->resumer = NULL; /* run_ready() sets it at the next turn */
         while (self->resumer == NULL)
             run_iteration();
         self->calls = 0;
@@ -206,7 +206,7 @@ static void wake(struct coroutine *coroutine, enum woken woken) {
  * be edge-triggered.  A level-triggered descriptor would be reported in each
  * loop iteration while no coroutine waits for it.  The kernel reports each
  * arrival once; if no coroutine waits, the event is only noted.  No arrival can
- * be missed: a call is tried before the wait, unless the last call has emptied
+ * be missed.  A call is tried before the wait, unless the last call has emptied
  * the socket and no event was reported since then.  EPOLLRDHUP reports the end
  * of the stream, which may come with the last bytes.
  */

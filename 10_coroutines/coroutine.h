@@ -28,8 +28,8 @@
 
 struct cached_time;
 
-/* From now on the wrapped calls (calls.c) switch to another coroutine instead
-   of sleeping.  `limit` is the largest number of coroutines.  Each loop
+/* After this call the wrapped calls (calls.c) switch to another coroutine
+   instead of sleeping.  `limit` is the largest number of coroutines.  Each loop
    iteration begins a new round of `time`.  Exits with status 1 if memory is
    short. */
 void coroutines_begin(size_t limit, struct cached_time *time);
@@ -48,7 +48,7 @@ void coroutine_start(void (*function)(void *), void *argument);
    after the next event). */
 void coroutines_set_service(int64_t (*service)(void));
 
-/* From now on the loop notes the events of the descriptor, for
+/* Makes the loop note the events of the descriptor, for
    coroutine_may_receive().  Returns false if memory is short. */
 bool coroutine_watch(int descriptor);
 
@@ -112,9 +112,9 @@ bool coroutine_may_receive(int descriptor);
    fewer bytes than requested. */
 void coroutine_received_all(int descriptor);
 
-/* From now on cached files are checked again for a change.  Call it after bytes
-   were received without a wait: a file may have changed since this loop
-   iteration began. */
+/* Makes the next use of each cached file check the file for a change.  Call it
+   after bytes were received without a wait: a file may have changed since this
+   loop iteration began. */
 void coroutines_next_round(void);
 
 /* Deletes the data of a descriptor that will be closed.  The close also removes

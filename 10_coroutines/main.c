@@ -65,7 +65,7 @@ static struct server server;
 /* All coroutines share the worker: no code waits between setting its time and
    using it. */
 static struct worker worker;
-static size_t room; /* connections at once */
+static size_t room; /* the largest number of connections */
 
 /* Returns true if all slots are taken: a client may be in the backlog. */
 static bool others_wait(const struct worker *one) {
@@ -95,8 +95,8 @@ static bool has_room(void) {
     return false;
 }
 
-/* Returns the largest number of connections.  CHILDREN_LIMIT of them, as many
-   as 04 serves at once, have a second descriptor reserved, for a file. */
+/* Returns the largest number of connections.  For CHILDREN_LIMIT of them, as
+   many as 04 can serve, a second descriptor is reserved, for a file. */
 static size_t room_for_clients(void) {
     size_t most = limit_by_descriptors(CHILDREN_LIMIT, 1);
 

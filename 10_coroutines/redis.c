@@ -82,7 +82,7 @@ static int64_t serve_redis(void) {
     redis_pipeline_flush(&pipeline, MSG_DONTWAIT, clock_milliseconds());
     if (pipeline.failing != NULL) {
         give_replies(now);
-        return now; /* they may have new commands */
+        return now; /* the coroutines may have new commands */
     }
     if (pipeline.source.descriptor >= 0 &&
         !coroutine_watch(pipeline.source.descriptor))

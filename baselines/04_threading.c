@@ -12,7 +12,7 @@
 static struct baseline the_baseline;
 
 static struct {
-    pthread_mutex_t lock; /* guards the rest */
+    pthread_mutex_t lock; /* guards the other fields */
     size_t count;
     int connections[DESCRIPTORS_LIMIT]; /* only used pages take memory */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};

@@ -9,7 +9,7 @@
 static struct baseline the_baseline;
 
 static struct {
-    pthread_mutex_t lock; /* guards the rest */
+    pthread_mutex_t lock; /* guards the other fields */
     pthread_cond_t filled;
     size_t first, count;
     int clients[DESCRIPTORS_LIMIT]; /* a ring; only used pages take memory */

@@ -27,7 +27,7 @@ static struct io_uring_buf_ring *buffers;
 static char memory[BUFFERS][RECEIVE_SIZE]; /* of the buffers */
 
 static struct io_uring_sqe *begin(void) {
-    while (io_uring_sq_space_left(&ring) < 2) /* two may belong together */
+    while (io_uring_sq_space_left(&ring) < 2) /* two entries may be linked */
         io_uring_submit(&ring);
     return io_uring_get_sqe(&ring);
 }

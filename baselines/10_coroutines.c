@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 10_coroutines: a stack for each connection, and one loop that
-   switches to those whose descriptor is ready.
-
-   The code of a connection is that of the programs that sleep
-   (baseline_serve()), with calls of the same names that switch instead of
-   sleeping.  Connections to Redis are in a pool: the connection given back last
-   is lent first. */
+   switches to those whose descriptor is ready.  Each connection is served by
+   baseline_serve(), as in the programs that sleep, but with calls of the same
+   names that switch instead of sleeping.  Connections to Redis are in a pool:
+   the connection given back last is lent first. */
 #include "../10_coroutines/limits.h"
 #include "../10_coroutines/stack.h"
 
@@ -30,13 +28,13 @@ static ssize_t sendfile_switching(int socket, int file, off_t *offset,
 #undef send
 #undef sendfile
 
-/* A reply of Redis is on the stack. */
+/* The stack also holds a reply of Redis. */
 #define STACK_SIZE (REPLY_SIZE + COROUTINE_STACK)
 
 struct coroutine {
     struct stack stack;
     int client;
-    struct coroutine *next; /* in the list of the unused */
+    struct coroutine *next; /* in the list of unused coroutines */
 };
 
 static struct {

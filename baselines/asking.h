@@ -3,8 +3,8 @@
  * Shared code of the baselines with an event loop (06 to 09): their clients,
  * and one connection to Redis for all of them.
  *
- * Commands of one loop iteration leave together.  Redis answers in the order of
- * the commands, so the client that has waited longest gets the reply.
+ * The commands of one loop iteration are sent together.  Redis answers in the
+ * order of the commands, so the client that has waited longest gets the reply.
  */
 #ifndef BASELINE_ASKING_H
 #define BASELINE_ASKING_H
@@ -29,7 +29,7 @@ static struct {
     int redis;              /* -1: none */
     char *commands;         /* of this loop iteration */
     size_t commands_length;
-    int *waiting; /* for Redis: a ring of descriptors */
+    int *waiting; /* clients that wait for Redis: a ring of descriptors */
     size_t first, count;
     char replies[REPLY_SIZE];
     size_t replies_length;
@@ -45,7 +45,7 @@ static inline void loop_start(int argc, char **argv) {
             longest = asks->list[i].length;
     loop.redis = baseline_connect(&loop.baseline.redis);
     loop.limit = (size_t)sysconf(_SC_OPEN_MAX);
-    /* Only the used pages of these take memory. */
+    /* Only the used pages of these arrays take memory. */
     loop.clients = calloc(loop.limit, sizeof loop.clients[0]);
     loop.waiting = calloc(loop.limit, sizeof loop.waiting[0]);
     loop.commands = calloc(loop.limit, longest);

@@ -164,7 +164,7 @@ static inline void baseline_make_answer(struct baseline *baseline) {
                                "Connection: %s\r\n"
                                "Content-Length: %0*zu\r\n\r\n";
     const char *connection = baseline->keep_alive ? "keep-alive" : "close";
-    const int digits = 8; /* always, so that the head's length is known */
+    const int digits = 8; /* fixed, so that the head's length is known */
 
     size_t head =
         (size_t)snprintf(NULL, 0, form, connection, digits, (size_t)0);

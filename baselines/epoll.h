@@ -10,7 +10,7 @@
 static int set;
 static uint32_t *interests; /* by descriptor; 0: not watched */
 
-/* EPOLLEXCLUSIVE is for 09: a connection wakes one of its processes. */
+/* EPOLLEXCLUSIVE is for 09: a connection wakes only one of the processes. */
 static void watch(int descriptor, enum interest interest) {
     uint32_t events = interest == TO_READ ? EPOLLIN : EPOLLOUT;
     uint32_t before = interests[descriptor];
@@ -27,7 +27,7 @@ static void watch(int descriptor, enum interest interest) {
     interests[descriptor] = events;
 }
 
-/* A descriptor that is closed leaves the set by itself. */
+/* The kernel removes a closed descriptor from the set. */
 static void stop_watching(int descriptor) {
     interests[descriptor] = 0;
 }

@@ -94,7 +94,7 @@ static inline void loop_send_redis(void) {
     size_t sent = 0;
 
     while (sent < loop.commands_length) {
-        /* NOLINTNEXTLINE: no command, no iteration */
+        /* NOLINTNEXTLINE: not reached without a command */
         ssize_t count = send(loop.redis, loop.commands + sent,
                              loop.commands_length - sent, 0);
         if (count < 0)

@@ -9,7 +9,7 @@
  * A server's life is seven system calls: socket, bind and listen once, then
  * accept, read, write and close for each client.  `strace build/baselines/first
  * 8000` shows each of them as it happens.  (Before them come the calls that
- * start any program, and two that only set something: setsockopt and, for
+ * start any program, and two that only change settings: setsockopt and, for
  * signal(), rt_sigaction.)
  *
  * This server has three faults that the rest of this project removes.  It reads
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     /* A write to a client that has left must not end the server. */
     signal(SIGPIPE, SIG_IGN);
     for (;;) {
-        int client = accept(listener, NULL, NULL); /* sleeps until one comes */
+        int client = accept(listener, NULL, NULL); /* waits for a client */
         if (client < 0)
             continue;
         /* Sleeps until the client sends a request. */

@@ -114,7 +114,7 @@ static inline size_t baseline_reply_length(const char *from, size_t length) {
         const char *end = memchr(from + at, '\n', length - at);
         if (end == NULL)
             return 0;
-        long number = strtol(from + at + 1, NULL, 10); /* stops at the end */
+        long number = strtol(from + at + 1, NULL, 10); /* stops at the CR */
         char type = from[at];
         at = (size_t)(end - from) + 1;
         if (type == '*' && number > 0)

@@ -14,7 +14,7 @@
  *               and so the client is watched first
  *     gather    one call for head and body: now there are two calls
  *     send      send() for one piece of memory: it is sent with sendmsg()
- *     sendfile  files are sent through a buffer of ours
+ *     sendfile  files are sent through a buffer of this library
  *     nodelay   TCP_NODELAY: Nagle's algorithm waits for acknowledgements
  *     cache     the check of a kept file: the file always seems changed, so
  *               it is opened for each request, and read if it is small
@@ -204,8 +204,8 @@ time_t time(time_t *place) {
     return next(place) + later;
 }
 
-/* Most C libraries have no openat2() (glibc since 2.43): the servers call
-   this. */
+/* Most C libraries have no openat2() (glibc since 2.43), so the servers call
+   syscall(). */
 long syscall(long number, ...) {
     NEXT(syscall);
     long words[6]; /* no call has more arguments */

@@ -39,7 +39,7 @@
    (TCP_DEFER_ACCEPT in net/listener.c), while other clients wait for a
    worker. */
 #define FIRST_TIMEOUT       1000
-/* Not long, because in 03 and 05 an idle connection costs a worker. */
+/* Short, because in 03 and 05 an idle connection occupies a worker. */
 #define IDLE_TIMEOUT        5000
 /* The time for a whole request, from its first byte.  So there is a minimum
    rate: 52 kbit/s for a body of BODY_LIMIT.  A new client has the same time,
@@ -63,16 +63,16 @@
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
-/* While Redis is down, one request tries it in each interval of this length. */
+/* The interval in which one request tries to connect while Redis is down. */
 #define REDIS_RETRY           250
-/* A connection that was idle this long is checked before it is used: shorter
-   than a restart of Redis, longer than a pause under load. */
+/* A connection that was idle this long is checked before it is used.  A restart
+   of Redis takes longer, a pause under load is shorter. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: other processes may need it.
    (06 and 07 keep their only connection.) */
 #define REDIS_IDLE            10000
-/* The largest number of threads that connect to Redis at once.  The backlog of
-   Redis has room for 511; a connection that finds no room waits for seconds. */
+/* Threads that may connect to Redis at the same time.  The backlog of Redis has
+   room for 511; a connection that finds no room waits for seconds. */
 #define REDIS_NEW_AT_ONCE     128
 /* The least time between two lines which log that Redis is down, or is back. */
 #define REDIS_LOG_INTERVAL    1000
@@ -107,7 +107,7 @@
 #define WORKERS_LIMIT      10000
 /* The kernel lowers a larger backlog silently to net.core.somaxconn. */
 #define DEFAULT_BACKLOG    65535
-/* Processes (02) or threads (04) alive at once. */
+/* Processes (02) or threads (04) alive at the same time. */
 #define CHILDREN_LIMIT     1000
 /* Some containers allow a billion descriptors: too many for an array. */
 #define DESCRIPTORS_LIMIT  262144
@@ -138,7 +138,7 @@
    from the kernel, and accepted connections. */
 #define EVENTS_AT_ONCE     512
 #define ACCEPTS_AT_ONCE    512
-/* Pipelined requests of one client that an event loop answers in one go. */
+/* Pipelined requests of one client that an event loop answers in one turn. */
 #define EXCHANGES_AT_ONCE  16
 /* The bytes of one sendfile(2) call, so that other clients get their turn. */
 #define SENDFILE_AT_ONCE   (128 * 1024)

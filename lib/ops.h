@@ -4,12 +4,12 @@
  *
  * lib/ is a complete web server.  On a real machine it also meets shortages
  * (descriptors, processes, Redis connections, memory), slow readers of the log,
- * and attackers.  The code for these is in ops/; this header declares it.
+ * and attackers.  ops/ handles these, with the functions of this header.
  *
  *     make all      links ops/, the second storey
  *     make plain    links lib/plain/: the same functions, most in a line or two
  *
- * A first reading of lib/ needs only these comments.
+ * For a first reading of lib/, the comments of this header are enough.
  */
 #ifndef OPS_H
 #define OPS_H
@@ -47,9 +47,9 @@ void ops_end(void);
 
 /* ---- The number of clients ---- */
 
-/* Returns the number of clients for which there are descriptors, at least 1.
-   At most `served` clients are served at once, and take `more` descriptors
-   each: a connection to Redis, a file. */
+/* Returns the number of clients for which there are descriptors, at least 1. At
+   most `served` clients are served at a time, and take `more` descriptors each:
+   a connection to Redis, a file. */
 size_t limit_by_descriptors(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
@@ -134,7 +134,7 @@ void statistics_print(const struct counters *counters, size_t workers,
 struct redis_server;
 struct resp_reply;
 
-/* The reply is the first on a connection.  If it reports that Redis has no free
+/* Takes the first reply on a connection.  If it reports that Redis has no free
    connection (maxclients), logs that and returns true.  Redis then closes the
    connection, and has executed no command. */
 bool redis_report_rejection(const struct redis_server *server,

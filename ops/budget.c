@@ -33,11 +33,11 @@ void budget_set_slot(size_t slot) {
 }
 
 bool budget_change(size_t old, size_t new) {
-    size_t more = new - old; /* if negative it wraps around, as does the sum */
+    size_t more = new - old; /* if negative, wraps around, like the sum */
     size_t taken = 0;
 
-    /* First the change, then the sum: if two processes call this at once, at
-       least one of them sees both changes. */
+    /* First the change, then the sum: if two processes call this at the same
+       time, at least one of them sees both changes. */
     size_t own = atomic_fetch_add(&budget.taken[budget.slot], more) + more;
     if (new <= old)
         return true;

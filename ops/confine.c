@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Least privilege: a started server drops the rights that it does not need.  So
- * an attacker who controls it can do little more than the server itself.
+ * an attacker who controls the server gets only the remaining rights.
  *
- *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
+ *     seccomp(2)     it keeps about 40 of the kernel's 350 system calls
  *     landlock(7)    it reads files in public/ and templates/, no others;
  *                    writes none, binds no port, connects to Redis only
  *     PR_SET_NO_NEW_PRIVS   programs that it starts get no more rights
@@ -89,7 +89,7 @@ static const struct call common[] = {
     CALL(writev),  /* the C library's message "double free detected" */
     CALL(sysinfo), /* qsort(3) asks how much memory there is */
     CALL(getrusage),
-    CALL(lseek), /* stdio, of a standard output that is a file */
+    CALL(lseek), /* stdio, if standard output is a file */
     CALL(exit_group),
 #ifndef __GLIBC__
     /* musl: accept for accept4(2) without flags; tkill for a signal to a
@@ -116,7 +116,7 @@ void ops_print_calls(const struct call *calls) {
 struct ruleset {
     uint64_t files; /* a bit for each right: forbidden if no rule allows it */
     uint64_t ports;
-    uint64_t scopes; /* abstract sockets and signals of other processes */
+    uint64_t scopes; /* abstract sockets, and signals to other processes */
 };
 
 struct port_rule {
@@ -199,8 +199,8 @@ static int confine_files_and_ports(const char *root, int redis_port) {
 static char complaint[200];
 
 /* Handles SIGSYS, for a call that is not in the list: logs the call, which
-   returns ENOSYS.  A C library expects that from a kernel that is older than
-   the library, and then uses another call. */
+   returns ENOSYS.  A C library expects ENOSYS from an older kernel, and then
+   uses another call. */
 static void on_other_call(int signal_number, siginfo_t *info, void *context) {
     char text[sizeof complaint];
     int error = errno;
@@ -299,7 +299,7 @@ __attribute__((noreturn)) static void fail_to_confine(void) {
 }
 
 void ops_confine_files(bool confined, const char *root, int redis_port) {
-    if (output_start_writers() < 0) /* they are not confined */
+    if (output_start_writers() < 0) /* log writers are not confined */
         server_fatal("cannot start a log writer: %s", strerror(errno));
     if (confined)
         files_confined = confine_files_and_ports(root, redis_port);

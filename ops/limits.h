@@ -8,8 +8,8 @@
 /* ---- Memory ---- */
 
 /* All large responses together may take 1/MEMORY_SHARE of the memory that the
-   machine or the control group grants.  Those of one process may take the same
-   share of its own limit. */
+   machine or the control group grants.  The large responses of one process may
+   take the same share of its own limit. */
 #define MEMORY_SHARE    4
 /* If memory is limited, this part is kept for files and Redis.  Otherwise there
    would be no memory for the requests of the last clients. */
@@ -18,7 +18,7 @@
    KB, and what the C library adds to them. */
 #define REQUEST_MEMORY  (1024 * 1024)
 /* A block of this size or more goes back to the kernel when it is freed; this
-   is glibc's own first value (mallopt(3), M_MMAP_THRESHOLD). */
+   is glibc's initial value (mallopt(3), M_MMAP_THRESHOLD). */
 #define LARGE_BLOCK     (128 * 1024)
 /* The largest block that the C library takes from its heap. */
 #define HEAP_BLOCK      (LARGE_BLOCK - 1024)
@@ -34,12 +34,12 @@
 
 /* ---- Descriptors and files ---- */
 
-/* For the standard three, folders, listener, loop, Redis, a file, clients. */
+/* Stdin, stdout, stderr, folders, listener, loop, Redis, a file, clients. */
 #define DESCRIPTORS_MINIMUM  16
-/* Descriptors that clients may not take: files, Redis, the standard three.  If
-   the system allows few descriptors, at most half of them are reserved. */
+/* Descriptors that clients may not take: files, Redis, stdin, stdout, stderr.
+   If the system allows few descriptors, at most half of them are reserved. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
-/* Files that no client receives have at most 1/8 of all descriptors. */
+/* Files that no client receives take at most 1/8 of all descriptors. */
 #define OPEN_FILES_SHARE     8
 /* A file that changed within this number of seconds is always read again. */
 #define FILE_SETTLE_TIME     3

@@ -36,8 +36,8 @@ static void read_limit(const char *folder, const char *name, uint64_t *least) {
 }
 
 /* A group has the limits of all groups above it too.  In a container the path
-   may be that of the host, and not exist here: then only the limits at the top
-   are read, which are those of the container. */
+   may be that of the host, and not exist here.  Then only the limits at the top
+   are read: the limits of the container. */
 static void read_limits(const char *root, const char *hierarchy, char *group,
                         uint64_t *least) {
     char folder[PATH_MAX];
@@ -114,8 +114,8 @@ static bool try_to_allocate(size_t size) {
 }
 
 /* If memory is limited (ulimit -v, -d), all threads share one heap
-   (M_ARENA_MAX): glibc would give each of them 64 MB of addresses.  A large
-   block makes this heap grow now, by M_TOP_PAD more. */
+   (M_ARENA_MAX): otherwise glibc would give each thread 64 MB of addresses.  A
+   large block makes this heap grow now, by M_TOP_PAD more. */
 static void reserve_heap(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
     if (memory_of_process() == SIZE_MAX) /* no limit */
@@ -163,7 +163,7 @@ size_t limit_by_memory(size_t most, size_t each, size_t real) {
 /* ---- Memory that is returned to the kernel ---- */
 
 /* free(3) returns only the unused part at the heap's end to the kernel;
-   malloc_trim(3) also returns free pages elsewhere.  musl keeps little. */
+   malloc_trim(3) also returns free pages elsewhere.  musl keeps few pages. */
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {
     static int64_t next_at; /* the earliest time of the next trim */
 

@@ -4,7 +4,7 @@
  * service: each write(2) returns at once.  A line that cannot be written now is
  * dropped and counted; the count is printed before the next line.
  *
- * How the write is kept from waiting depends on what the descriptor is:
+ * How the write is kept from waiting depends on the kind of descriptor:
  *
  *     pipe, terminal   reopened (/proc/self/fd/N) with O_NONBLOCK.  The flag
  *                      belongs to the open file description, which we share
@@ -15,8 +15,8 @@
  *                      the server writes to a pipe without waiting.
  *
  * A pipe or terminal of another user, which we may not open, gets a log writer
- * as well.  Without --log a file gets none: its lines are rare, and a file
- * system that hangs stops the process.  The log writer is not confined.
+ * as well.  Without --log a file gets no log writer: its lines are rare, and a
+ * file system that hangs stops the process.  The log writer is not confined.
  */
 #include "limits.h"
 #include "ops.h"
@@ -53,7 +53,7 @@ static struct {
 
 /* ---- The start ---- */
 
-/* Replaces the descriptor by another of the same file that never waits. */
+/* Replaces the descriptor by one of the same file that never blocks. */
 static bool reopen(int descriptor) {
     char path[40];
 
@@ -136,7 +136,7 @@ static int start_writer(int descriptor) {
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -1;
     (void)fcntl(ends[1], F_SETPIPE_SZ,
-                WRITER_PIPE_SIZE); /* otherwise it has 64 KB */
+                WRITER_PIPE_SIZE); /* otherwise the pipe has 64 KB */
     if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return -1;
     outputs[descriptor].writer = fork();
@@ -178,7 +178,7 @@ static ssize_t write_now(int descriptor, const char *text, size_t length) {
     return write(descriptor, text, length);
 }
 
-/* Counts the lines as lost and returns false, unless all was written. */
+/* Counts the lines as lost and returns false, unless all bytes were written. */
 static bool check_written(struct loss *loss, unsigned lines, size_t length,
                           ssize_t written) {
     if (written == (ssize_t)length)

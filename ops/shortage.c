@@ -4,8 +4,8 @@
  *
  * If a resource of this host runs out, no connection of a client is kept alive
  * for a SHORTAGE.  If Redis has no free connection (its maxclients), or this
- * host no free port, existing connections still work.  So for REDIS_SCARCE no
- * idle connection to Redis is kept, and a thread without one tries again.
+ * host has no free port, existing connections still work.  So for REDIS_SCARCE
+ * idle connections to Redis are closed; threads without a connection retry.
  */
 #include "limits.h"
 #include "net/redis/redis.h"

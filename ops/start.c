@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The limit of descriptors; read once, because that costs a system call. */
+/* The limit of descriptors, read once: reading it costs a system call. */
 static size_t descriptors;
 
 /* Raises a soft limit, up to the hard one, as any process may. */

@@ -47,9 +47,9 @@ uint64_t memory_granted(const char *root);
 size_t memory_of_process(void);
 
 /* Reads and returns the memory that the server may use.  Call it before the
-   server confines itself.  From now on the C library returns each block of
-   LARGE_BLOCK bytes or more to the kernel when it is freed, and not only the
-   first of them (mallopt(3), M_MMAP_THRESHOLD). */
+   server confines itself.  After this call the C library returns each block of
+   LARGE_BLOCK bytes or more to the kernel when it is freed, not only the first
+   such block (mallopt(3), M_MMAP_THRESHOLD). */
 size_t memory_init(void);
 
 /* If there is no memory for that size and RESERVED_MEMORY, prints that and

@@ -24,7 +24,7 @@ static void add(_Atomic uint64_t *counter, uint64_t count) {
 }
 
 /* Returns the first digit of a status.  RFC 9110, section 15: a status outside
-   of 100 to 599 counts as 500, as for a client. */
+   of 100 to 599 counts as 500, as clients count it. */
 static size_t class_of(int status) {
     return status >= 100 && status <= 599 ? (size_t)status / 100 : 5;
 }
@@ -44,7 +44,7 @@ static double seconds(struct timeval a, struct timeval b) {
 }
 
 /* Returns the peak memory of this process, in KiB.  The value of getrusage(2)
-   also counts the program that called exec. */
+   also includes the program that called exec. */
 static long peak_memory(void) {
     char text[4096];
     ssize_t length = pread(own_status, text, sizeof text - 1, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The data that all requests share.  It does not change after the start. */
+/* Data that all requests share; the fields do not change after the start. */
 #ifndef APP_APP_H
 #define APP_APP_H
 

@@ -40,7 +40,7 @@ void connection_init(struct connection *connection, const struct app *app,
     connection->exchange.response.cached_time = cached_time;
 }
 
-/* Drops what belongs to one exchange. */
+/* Frees the data of one exchange. */
 static void end_exchange(struct exchange *exchange) {
     buffer_free(&exchange->kept);
     buffer_free(&exchange->command);
@@ -103,8 +103,7 @@ static void reject(struct connection *connection, int status,
     send_response(connection);
 }
 
-/* The request has come completely.  A handler that has not asked Redis is
-   done. */
+/* The whole request has come.  A handler that has not asked Redis is done. */
 static void call_handler(struct connection *connection,
                          const struct resp_reply *reply) {
     struct exchange *exchange = &connection->exchange;

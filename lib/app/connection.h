@@ -40,11 +40,11 @@ struct connection {
         STATE_REDIS,    /* the handler awaits a reply */
         STATE_KEEP,     /* the Connection field is still missing */
         STATE_SEND,     /* the response is being sent */
-        STATE_SENT,     /* all of it was sent */
+        STATE_SENT,     /* the whole response was sent */
         STATE_LINGER,   /* further bytes are read and dropped */
         STATE_CLOSED,   /* nothing more will be done */
     } state;
-    int requests_left; /* the client may still send this many */
+    int requests_left; /* requests that the client may still send */
     bool greeted;      /* at least one request has been answered */
     bool keep_alive;   /* after this response */
 
@@ -57,8 +57,9 @@ struct connection {
     struct exchange exchange; /* the current one */
 };
 
-/* Starts a connection's life, which ends after `requests` requests.  The driver
-   keeps `cached_time` current.  `cached_time` and `app` must outlive it. */
+/* Starts a connection for at most `requests` requests.  The driver keeps
+   `cached_time` current.  `cached_time` and `app` must outlive the
+   connection. */
 void connection_init(struct connection *connection, const struct app *app,
                      const struct cached_time *cached_time, int requests);
 void connection_free(struct connection *connection);

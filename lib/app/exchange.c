@@ -16,7 +16,7 @@ void exchange_reject(struct exchange *exchange, int status,
 bool exchange_reserve(struct exchange *exchange, size_t bytes) {
     size_t wanted = bytes > LARGE_RESPONSE ? bytes : 0;
 
-    /* Nearly always both are 0. */
+    /* Nearly always both numbers are 0. */
     if (wanted == exchange->reserved)
         return true;
     if (!budget_change(exchange->reserved, wanted)) {

@@ -47,7 +47,7 @@ struct exchange {
     struct buffer kept;
     int64_t kept_numbers[2];
     size_t reserved;         /* bytes taken from the budget (ops.h) */
-    struct buffer command;   /* to be sent to Redis; empty: done */
+    struct buffer command;   /* to be sent to Redis; empty: none */
     enum resp_type expected; /* the type of its reply */
 
     /* ---- The bytes ---- */
@@ -76,9 +76,9 @@ bool exchange_reserve(struct exchange *exchange, size_t bytes);
 void exchange_reject(struct exchange *exchange, int status,
                      const char *sentence);
 
-/* Checks the reply of Redis.  Returns false if the response is an error: a 503
-   without a reply (NULL), or if Redis reports that it will accept commands
-   soon; a 502 if exchange_accepts() rejects the reply. */
+/* Checks the reply of Redis.  Returns false if the response is an error.  It is
+   a 503 without a reply (NULL), or if Redis reports that it will accept
+   commands soon, and a 502 if exchange_accepts() rejects the reply. */
 bool exchange_check_reply(struct exchange *exchange,
                           const struct resp_reply *reply);
 
@@ -91,15 +91,15 @@ struct view exchange_command(const struct exchange *exchange);
 bool exchange_changes_data(const struct exchange *exchange);
 
 /* Does the reply have the type that the handler asked for?  If not, the driver
-   reports it.  Unless it is an error of Redis, the driver also closes the
-   connection: each reply may belong to the previous command. */
+   reports it.  Unless the reply is an error of Redis, the driver also closes
+   the connection: each reply may belong to the previous command. */
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply);
 
 /* Returns the number of all bytes that this exchange has sent. */
 uint64_t exchange_bytes(const struct exchange *exchange);
 
-/* The interim response, for which a client with a body may wait. */
+/* The interim response: a client may wait for it before it sends the body. */
 extern const struct view exchange_continue;
 
 #endif

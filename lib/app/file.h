@@ -2,7 +2,7 @@
 /*
  * A file below a folder, open for reading.  The kernel confines every path to
  * the folder, also through symbolic links (RESOLVE_BENEATH of openat2(2), since
- * Linux 5.6).  It rejects an absolute link even if the link points inside.
+ * Linux 5.6).  It rejects every absolute link, even one into the folder.
  */
 #ifndef APP_FILE_H
 #define APP_FILE_H

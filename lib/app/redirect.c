@@ -136,7 +136,7 @@ struct redirect *redirects_load(const char *file) {
         server_fatal("%s: %s", file, strerror(errno));
     free(line);
     buffer_free(&path);
-    fclose(stream); /* it was only read */
+    fclose(stream); /* cannot lose data: it was only read */
     return redirects;
 }
 
@@ -144,7 +144,7 @@ void redirects_free(struct redirect *redirects) {
     struct redirect *redirect, *next;
 
     HASH_ITER (hh, redirects, redirect, next) {
-        HASH_DEL(redirects, redirect); /* NOLINT: not before */
+        HASH_DEL(redirects, redirect); /* NOLINT: it is freed only below */
         free(redirect);
     }
 }

@@ -167,7 +167,7 @@ void response_finish(struct response *response, bool keep_alive,
         response->file != NULL ? response->file_bytes : response->body.length;
 
     /* RFC 9110, section 8.6: a 204 has no body; the length in a 304 would be
-       that of the body that the 304 omits. */
+       the length of the omitted body. */
     if (response->status != 304 && response->status != 204) {
         buffer_append(head, VIEW("Content-Length: "));
         buffer_append_number(head, (int64_t)length);

@@ -30,7 +30,7 @@ struct response {
     int status;
     struct buffer head; /* status line and fields */
     struct buffer body;
-    size_t head_length; /* of the finished head; the body may follow there */
+    size_t head_length; /* of the head in `head`; a small body may follow */
 
     /* The body is in `body`, or it is a part of a file. */
     struct file *file; /* borrowed; NULL: the body is in `body` */
@@ -73,6 +73,6 @@ void response_redirect(struct response *response, int status,
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 
-void response_free(struct response *response); /* leaves a valid empty one */
+void response_free(struct response *response); /* leaves an empty response */
 
 #endif

@@ -22,7 +22,7 @@
    small, and the same everywhere, so that all servers do the same work. */
 static uint32_t next_random(uint32_t *state, uint32_t below) {
     *state = *state * 1664525u + 1013904223u;
-    return (*state >> 16) % below; /* the low bits are the weak ones */
+    return (*state >> 16) % below; /* the low bits are less random */
 }
 
 /* Appends words of one random length, with spaces between them. */
@@ -60,7 +60,7 @@ void sorted_page(struct exchange *exchange) {
         return;
     /* If the buffer grew later, its bytes could move away from the views. */
     if (buffer_reserve(text, ROOM) == NULL) {
-        buffer_clear(text); /* it failed, but the response does not need it */
+        buffer_clear(text); /* the response does not need the failed buffer */
         response_error(&exchange->response, 503, "Out of memory.");
         return;
     }

@@ -25,7 +25,7 @@ struct blocking_conn {
     enum timeout awaited;     /* the kind of timeout */
     int64_t deadline;         /* of this timeout */
     int timeout;              /* the socket's receive timeout, milliseconds */
-    struct progress progress; /* of what is sent */
+    struct progress progress; /* of the response */
 };
 
 static bool others_wait(const struct worker *worker) {
@@ -173,7 +173,7 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     connection_replied(connection, called ? &reply : NULL);
 }
 
-/* Returns the connection before the response is sent: clients may be slow. */
+/* Returns the connection to the pool before sending: clients may be slow. */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_pool *pool = &conn->worker->server->redis_pool;
@@ -254,7 +254,7 @@ void blocking_serve(struct worker *worker, const struct client *client) {
         case NEED_DONE:
             server_exchange_done(worker->server, worker->counters, client,
                                  connection);
-            conn.awaited = TIMEOUT_NONE; /* the next has its own time */
+            conn.awaited = TIMEOUT_NONE; /* a new exchange has a new timeout */
             connection_next(connection);
             break;
         case NEED_CLOSE:

@@ -109,7 +109,7 @@ static void take_back(struct redis_pool *pool, struct child *child) {
     if (child->final_state == LOAN_READY) {
         redis_pipeline_set_idle(&client->pipeline);
         client->used_at = clock_milliseconds();
-        redis_client_check_before_use(client); /* by the next child */
+        redis_client_check_before_use(client); /* when the next child uses it */
     }
     redis_pool_return(pool, client);
 }
@@ -137,7 +137,7 @@ pid_t children_fork(struct children *children, size_t *slot) {
     children->slots[*slot].final_state = LOAN_BROKEN;
     if (children->lends)
         prepare_loan(pool);
-    ++*children->alive; /* before the child could read it */
+    ++*children->alive; /* before the fork: the child may read it */
     pid_t child = fork();
     if (child > 0) {
         children->slots[*slot].pid = child;
@@ -154,7 +154,7 @@ pid_t children_fork(struct children *children, size_t *slot) {
         _exit(EXIT_FAILURE);
     budget_set_slot(*slot);
     if (pool->idle != NULL)
-        pool->idle->next = NULL; /* only the first is lent */
+        pool->idle->next = NULL; /* only the first connection is lent */
     return 0;
 }
 

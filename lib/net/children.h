@@ -6,7 +6,7 @@
  * answered, the parent connects to Redis, without waiting, and lends the
  * connection to a child.  The connection outlives the child.  A child that ends
  * well reports the state of the connection in shared memory.  If a child is
- * killed, the parent closes the connection: half a command or an unread reply
+ * killed, the parent closes the connection.  Half a command or an unread reply
  * may be left, and the next child would take that reply for its own.
  *
  * If Redis has no free connection, each process closes its own connection when
@@ -46,7 +46,7 @@ struct children {
     sigset_t mask;         /* the signals that are blocked in ppoll(2) */
 };
 
-/* Call this before server_ready(), which forbids some of its system calls. */
+/* Call this before server_ready(), which forbids system calls made here. */
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends);
 
@@ -77,7 +77,7 @@ bool children_sleep(const struct children *children, int listener,
 /* Sends each child a stop signal, once.  Later children stop at their start. */
 void children_stop(struct children *children);
 
-/* Stops all children and waits for them.  When time is up, kills the others. */
+/* Stops all children and waits for them; kills them when time is up. */
 void children_end(struct children *children);
 
 #endif

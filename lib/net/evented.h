@@ -18,9 +18,9 @@ struct event_conn {
         source; /* first: its address is that of the event_conn */
     struct client client;
     struct connection connection;
-    enum timeout awaited; /* the list of `waiting` that it is in */
+    enum timeout awaited; /* its list in `waiting` */
     int64_t deadline;
-    struct progress progress;       /* of what is sent */
+    struct progress progress;       /* of the response */
     struct event_conn *prev, *next; /* in a list: waiting, or unused */
     struct redis_waiter waiter;     /* in the queue for Redis */
 };
@@ -31,12 +31,12 @@ struct evented {
     struct event_source listener;
     struct cached_time cached_time;
     int64_t now;          /* clock_milliseconds() of this loop iteration */
-    int64_t paused_until; /* no accept before then: a shortage */
+    int64_t paused_until; /* after a shortage: no accept before this time */
     size_t count;         /* connections */
     size_t limit;         /* the most connections */
     /* All connections are in one array with `limit` slots; the kernel gives
-       memory only to slots that were used.  On the heap, data of requests would
-       lie between them, and their pages could not be returned to the kernel. */
+       memory only to slots that were used.  On the heap, other data would lie
+       between slots, and free slots could not be returned to the kernel. */
     char *memory;
     size_t size;               /* of a slot, in bytes */
     size_t touched;            /* slots that have been used */
@@ -54,7 +54,7 @@ void evented_init(struct evented *evented, struct server *server,
 void evented_free(struct evented *evented); /* when no connection is open */
 
 void evented_begin_round(struct evented *evented);
-/* Sometimes returns memory to the kernel. */
+/* Also returns unused memory to the kernel from time to time. */
 void evented_end_round(struct evented *evented);
 
 /* ---- Time ---- */

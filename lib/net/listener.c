@@ -39,7 +39,7 @@ static void set_option(int descriptor, int level, int option, const void *value,
  *    --backlog 128 and `ab -c 3000 -n 6000`.  Production servers put an event
  *    loop in front, where a silent connection is cheap.
  *
- * TCP_NODELAY: what is written leaves at once.  Without this option the second
+ * TCP_NODELAY: written bytes are sent at once.  Without this option the second
  * of two pipelined responses waits until the client has acknowledged the first
  * (Nagle's algorithm), which may take 40 ms.
  *
@@ -61,7 +61,7 @@ static void set_options(const struct options *options, int descriptor) {
     SET_OPTION(descriptor, SOL_SOCKET, SO_SNDTIMEO, sending);
 }
 
-/* Returns a socket; -1 with errno set if there is no family or descriptor. */
+/* Returns a socket; -1 with errno set: unknown family, or no descriptor. */
 static int make_socket(const struct options *options, int family) {
     int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

@@ -16,8 +16,8 @@ enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 /* The description of a server. */
 struct architecture {
     const char *name;            /* of the program, such as "epoll" */
-    const char *summary;         /* half a line: what serves, and what waits */
-    int requests_per_connection; /* then it is closed */
+    const char *summary;         /* half a line: processes, threads, loops */
+    int requests_per_connection; /* then the connection is closed */
     bool has_workers;            /* their number is fixed: --workers sets it */
     bool worker_per_core;        /* unless --workers sets another number */
     size_t worker_memory; /* bytes, if each worker is a process; else 0 */
@@ -36,7 +36,7 @@ struct options {
     int time_scale; /* clients get 1/N of their time */
     bool log;
     bool listener_each; /* each worker has a listening socket */
-    bool each_worker;   /* at the end print the requests of each */
+    bool each_worker;   /* at the end, print the requests of each worker */
     const char *user;   /* the user to change to, or NULL */
     bool confined;
 };

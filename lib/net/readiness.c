@@ -203,7 +203,7 @@ void readiness_end_round(struct evented *evented) {
     expire(evented);
     if (redis_pipeline_deadline(redis) <= evented->now) /* look once more */
         redis_ready(evented, READABLE | WRITABLE);
-    /* All commands of this iteration leave in one write.  The clock is read
+    /* All commands of this iteration are sent in one write.  The clock is read
        again, so that a long iteration does not shorten Redis' timeout. */
     redis_pipeline_check(redis, evented->now);
     redis_pipeline_flush(redis, MSG_DONTWAIT, clock_milliseconds());

@@ -19,7 +19,7 @@
 
 /* ---- Notes: what is printed at the start and at the end ---- */
 
-/* In memory first: stdio would lose lines if their reader is slow. */
+/* In memory first, because stdio would lose lines if the reader is slow. */
 static void open_notes(struct server *server) {
     server->notes = open_memstream(&server->text, &server->text_length);
     if (server->notes == NULL)
@@ -135,7 +135,7 @@ void server_start(struct server *server,
 void server_ready(struct server *server) {
     const struct options *options = &server->options;
 
-    print_banner(server); /* first, because its calls are forbidden later */
+    print_banner(server); /* first: makes calls that are forbidden later */
     const char *rights =
         ops_confine_calls(options->confined, server->architecture->calls);
     fprintf(server->notes, "redis         %s\nconfined      %s\n",
@@ -196,7 +196,7 @@ bool server_accept(const struct server *server, int flags,
         else
             errno = EAGAIN;
         if ((short_of_something || closed) && (flags & SOCK_NONBLOCK) == 0)
-            poll(NULL, 0, RETRY_DELAY); /* some client will end meanwhile */
+            poll(NULL, 0, RETRY_DELAY); /* a client may disconnect meanwhile */
         return false;
     }
     if (log)
@@ -258,7 +258,7 @@ static void append_log_line(struct buffer *line, const char *address,
     buffer_append(line, VIEW("\n"));
 }
 
-/* Without stdio: a fork would copy its buffer, and print the line twice. */
+/* Without stdio: fork copies its buffer, so the line would appear twice. */
 static void log_exchange(const struct client *client,
                          const struct exchange *exchange) {
     struct buffer line = {0};

@@ -17,7 +17,7 @@
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
        instead.  As the first field it is near the end of the stack: so a child
-       of 02 writes to fewer pages, which the kernel must copy. */
+       of 02 writes to fewer pages, and the kernel copies fewer. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;
@@ -43,16 +43,16 @@ void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
-/* Ends the start: drops the rights that serving does not need (ops/confine.c),
-   and prints the banner.  Call this function before any fork. */
+/* Drops the rights that serving does not need (ops/confine.c), and prints the
+   banner.  Call this function before any fork. */
 void server_ready(struct server *server);
 
-/* Called in a worker: if each worker has a listener, this process uses its own
-   from now on.  The next worker with this number gets the same listener, and
+/* Called in a worker: if each worker has a listener, makes this process use its
+   own listener.  The next worker with this number gets the same listener, and
    serves the clients that wait there. */
 void server_take_listener(struct server *server, size_t number);
 
-/* From now on accepting never sleeps: for servers that sleep elsewhere. */
+/* Makes accepting return at once, for servers that sleep in another call. */
 void server_make_listener_nonblocking(const struct server *server);
 
 /* Accepts a client at this process' listener, with the flags of accept4(2).
@@ -63,7 +63,7 @@ void server_make_listener_nonblocking(const struct server *server);
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 
-/* Replaces server_accept() if io_uring has accepted this client. */
+/* Call it instead of server_accept() if io_uring has accepted this client. */
 void server_adopt(const struct server *server, int socket,
                   struct client *client);
 

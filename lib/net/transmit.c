@@ -21,8 +21,8 @@
  *
  * The kernel sends the bytes after 200 ms at the latest (TCP_CORK in tcp(7)).
  * Only close() can lose them: if received bytes are unread, such as an empty
- * line after a request, it sends a reset.  So shutdown() comes before close()
- * (server_exchange_done()).
+ * line after a request, the kernel sends a reset.  So shutdown() comes before
+ * close() (server_exchange_done()).
  *
  * One piece of memory is sent with send(), because with sendmsg() the kernel
  * also copies and checks a list of parts.

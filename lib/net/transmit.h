@@ -13,7 +13,7 @@ ssize_t transmit(int socket, struct pending pending);
 
 /* The client's progress in receiving a response.  The return of a send call
    shows only that the kernel had room in its buffer.  If a client is slow, the
-   buffer may be full for long, and then a third of it becomes free at once. */
+   buffer may be full for long, and then a third of it becomes free. */
 struct progress {
     uint64_t acknowledged; /* bytes, at the last check */
     int64_t since; /* clock_milliseconds() of the last known progress, 0: none;

@@ -39,7 +39,7 @@ void ops_print_calls(const struct call *calls) {
 void ops_end(void) {
 }
 
-/* ---- Limits: that of descriptors only; memory counts as unlimited ---- */
+/* ---- Limits: only of descriptors; memory counts as unlimited ---- */
 
 size_t limit_by_descriptors(size_t served, size_t more) {
     size_t room = (size_t)sysconf(_SC_OPEN_MAX) / 2;
@@ -159,7 +159,7 @@ void statistics_print(const struct counters *counters, size_t workers,
     fprintf(stream, "requests      %" PRIu64 "\n", requests);
 }
 
-/* ---- Redis has no free connection: that is an error like others ---- */
+/* ---- Redis has no free connection: an error like any other ---- */
 
 bool redis_report_rejection(const struct redis_server *server,
                             const struct resp_reply *reply, int64_t now) {

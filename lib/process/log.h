@@ -15,7 +15,7 @@ server_fatal(const char *format, ...);
    memory that all processes share if several may log the message.  Messages
    that come too soon are only counted. */
 struct log_limit {
-    _Atomic int64_t next_at; /* the earliest next line; clock_milliseconds() */
+    _Atomic int64_t next_at; /* earliest time of the next line */
     _Atomic unsigned suppressed;
 };
 

@@ -16,11 +16,11 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                    ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
                "this processor has no lock-free atomics of the sizes needed");
 
-/* Returns a part of a mapping that is used for several such pieces, because
-   each additional mapping makes each fork slower. */
+/* Returns a part of a mapping that is used for several pieces, because each
+   additional mapping makes each fork slower. */
 void *shared_allocate(size_t size);
 
-/* Returns a mapping of its own, as /proc/PID/maps shows. */
+/* Returns a separate mapping, which /proc/PID/maps shows. */
 void *shared_allocate_pages(size_t size);
 
 #endif

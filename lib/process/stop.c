@@ -36,8 +36,8 @@ bool server_has_backlog(void) {
     return has_backlog_at(stop.listeners[0]);
 }
 
-/* Every call here is allowed in a signal handler (signal-safety(7)), as
-   setitimer is on Linux, although the list lacks it. */
+/* Every call here is allowed in a signal handler (signal-safety(7)).  The list
+   lacks setitimer, which Linux allows, too. */
 static void on_stop(int signal_number) {
     struct itimerval timer = {.it_value = timeval_of(RETRY_DELAY),
                               .it_interval = timeval_of(WAKE_DELAY)};
@@ -49,7 +49,7 @@ static void on_stop(int signal_number) {
     stop.stopping = true;
     if (getpid() == stop.owner) {
         *stop.stop_all = true;
-        /* No others may join the clients in the backlog. */
+        /* No further clients may join the backlog. */
         for (size_t i = 0; i < stop.count; i++)
             listen(stop.listeners[i], 0);
     }
@@ -67,7 +67,7 @@ static void set_handler(int signal_number, void (*handler)(int)) {
     struct sigaction action = {.sa_handler = handler};
 
     sigemptyset(&action.sa_mask);
-    sigaction(signal_number, &action, NULL); /* fails for no signal used here */
+    sigaction(signal_number, &action, NULL); /* cannot fail for these signals */
 }
 
 bool stop_parent_is_alive(void) {
@@ -93,7 +93,7 @@ void stop_init(const int *listeners, size_t count) {
     set_handler(SIGALRM, on_tick);
     set_handler(SIGTERM, on_stop);
     set_handler(SIGINT, on_stop);
-    /* If nohup(1) has made SIGHUP ignored, it stays ignored. */
+    /* If nohup(1) made the program ignore SIGHUP, it stays ignored. */
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN)
         set_handler(SIGHUP, on_stop);
     /* Signals that the parent has blocked stay blocked after exec. */

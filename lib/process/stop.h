@@ -17,7 +17,7 @@
  * Two kinds of clients are still reset, and should retry (RFC 9112, section
  * 9.3.1).  The first kind has connected between the check of the backlog and
  * shutdown(2).  The second kind has sent nothing yet: TCP_DEFER_ACCEPT hides
- * its connection.  A production server is taken out of the balancer first.
+ * its connection.  A production server is taken out of the load balancer first.
  */
 #ifndef PROCESS_STOP_H
 #define PROCESS_STOP_H
@@ -25,12 +25,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* From now on SIGINT, SIGTERM and SIGHUP stop the server.  The process that
-   calls this, before any fork, owns the listening sockets; the array must stay
-   valid.  The function server_has_backlog() checks the first socket. */
+/* Makes SIGINT, SIGTERM and SIGHUP stop the server.  The process that calls
+   this, before any fork, owns the listening sockets; the array must stay valid.
+   The function server_has_backlog() checks the first socket. */
 void stop_init(const int *listeners, size_t count);
 
-/* From now on only the first `count` sockets of the array are open. */
+/* Makes the signal handlers use only the first `count` sockets of the array. */
 void stop_set_listeners_count(size_t count);
 
 bool stop_parent_is_alive(void); /* in a worker */

@@ -59,7 +59,7 @@ static inline struct view view_of(const char *string) {
 /* Returns the view without the blanks (SP, HTAB) around it. */
 struct view view_trim(struct view view);
 
-/* Only ASCII letters have a case here. */
+/* Ignores the case of ASCII letters only. */
 bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length);
 static inline bool view_equal_ignoring_case(struct view a, struct view b) {
     return a.length == b.length &&
@@ -72,7 +72,7 @@ static inline bool view_starts_with_ignoring_case(struct view view,
            view_equal_ignoring_case(view_slice(view, 0, prefix.length), prefix);
 }
 
-/* Returns the offset of the first such byte; view.length if there is none. */
+/* Returns the offset of the first `byte`; view.length if there is none. */
 static inline size_t view_find(struct view view, char byte) {
     const char *found =
         view.length == 0 ? NULL
@@ -80,8 +80,8 @@ static inline size_t view_find(struct view view, char byte) {
     return found == NULL ? view.length : (size_t)(found - view.data);
 }
 
-/* A set of bytes, as a table: a lookup is one read of memory.  BYTES are the
-   bytes from the first to the last; gcc and clang add such ranges to C. */
+/* A set of bytes, as a table: a lookup is one read of memory.  BYTES is a range
+   of bytes, an extension of gcc and clang. */
 struct byte_set {
     bool has[256];
 };
@@ -109,7 +109,7 @@ static inline struct view view_take(struct view *rest,
 struct view view_cut(struct view *rest, char separator);
 
 /* Takes the next element off a list with commas, without blanks around it.
-   Skips empty ones (RFC 9110, 5.6.1.2).  Returns false at the end. */
+   Skips empty elements (RFC 9110, 5.6.1.2).  Returns false at the end. */
 bool view_next_element(struct view *list, struct view *element);
 
 /* Takes the decimal number at the front of *rest.  Returns false if there is no
@@ -135,7 +135,7 @@ static inline bool view_take_number(struct view *rest, uint64_t *number) {
    unchanged, if the text is empty, has another byte or exceeds the limit. */
 bool view_number(struct view digits, uint64_t limit, uint64_t *number);
 
-/* Returns the value of a hexadecimal digit, 0 to 15; -1 if the byte is none. */
+/* Returns the value of a hexadecimal digit, 0 to 15; -1 for any other byte. */
 int hex_digit(char byte);
 
 /* A growable buffer; all zero is a valid empty buffer.  If memory is short, an
@@ -162,7 +162,7 @@ static inline void buffer_append(struct buffer *buffer, struct view view) {
     buffer->length += view.length;
 }
 void buffer_append_number(struct buffer *buffer, int64_t number);
-void buffer_consume(struct buffer *buffer, size_t count); /* drop the first */
+void buffer_consume(struct buffer *buffer, size_t count); /* at the front */
 void buffer_clear(struct buffer *buffer);                 /* keeps the memory */
 void buffer_free(struct buffer *buffer); /* leaves a valid empty buffer */
 struct view buffer_view(const struct buffer *buffer);

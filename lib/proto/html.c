@@ -7,7 +7,7 @@
 
 #define REPLACEMENT VIEW("\xef\xbf\xbd") /* U+FFFD */
 
-/* The characters that are special in HTML, and what is written for each. */
+/* The characters that are special in HTML, and their replacements. */
 #define EACH_SPECIAL(DO)                                                       \
     DO('&', "&amp;")                                                           \
     DO('<', "&lt;")                                                            \
@@ -26,7 +26,7 @@ static bool is_forbidden(uint32_t code) {
 }
 
 /* Returns the number of bytes of the character at the front of the text, at
-   least 1.  *instead is what is written for it; empty: the character itself. */
+   least 1. *instead is its replacement; empty: the character is kept. */
 static size_t look_at_character(struct view text, struct view *instead) {
 #define REFERENCE(character, reference)                                        \
     if (text.data[0] == (character))                                           \
@@ -40,7 +40,7 @@ static size_t look_at_character(struct view text, struct view *instead) {
 }
 
 /* Sixteen bytes, which one instruction can compare (the manual of gcc, "Vector
-   Extensions"; clang has them too). */
+   Extensions"; clang has this extension, too). */
 typedef unsigned char block __attribute__((vector_size(16)));
 
 /* Are all of these bytes plain: printable ASCII, and not special? */

@@ -33,8 +33,8 @@ enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and are valid as long as the
    input.  A field that the client did not send is a view with data == NULL.  A
-   field that it sent twice is an empty view: RFC 9110, section 5.3, joins the
-   two values with a comma, and the result is no valid date, range or type. */
+   field that it sent twice is an empty view: two values, joined by a comma (RFC
+   9110, section 5.3), are no valid date, range or type. */
 struct http_request {
     enum http_method method; /* known even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */
@@ -61,7 +61,7 @@ struct http_request {
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
 
-    const char *complaint; /* if it is bad: a sentence with the reason */
+    const char *complaint; /* of a bad head: a sentence with the reason */
 };
 
 /* Returns the number of bytes at the front that may be in a token (RFC 9110,
@@ -95,7 +95,7 @@ struct http_chunks {
         CHUNK_TRAILER, /* fields after the last chunk, then an empty line */
         CHUNK_DONE,
     } state;
-    uint64_t size;   /* of this chunk, bytes still to come */
+    uint64_t size;   /* bytes of this chunk that are still to come */
     uint64_t body;   /* bytes of all chunks so far */
     size_t overhead; /* bytes so far that are no part of the body */
 };

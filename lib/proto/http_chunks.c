@@ -27,7 +27,7 @@ static ssize_t take_size(struct http_chunks *chunks, struct view input) {
     chunks->size = 0;
     for (; at < input.length && (digit = hex_digit(input.data[at])) >= 0;
          at++) {
-        if (chunks->size > BODY_LIMIT) /* so it cannot overflow, either */
+        if (chunks->size > BODY_LIMIT) /* so the size cannot overflow, either */
             return -413;
         chunks->size = chunks->size * 16 + (uint64_t)digit;
     }

@@ -10,7 +10,7 @@
 /* "Sun, 06 Nov 1994 08:49:37 GMT" and its NUL. */
 #define HTTP_DATE_SIZE 30
 
-/* Writes the date in the one form that is sent: RFC 9110, section 5.6.7. */
+/* Writes the date in the form for senders: RFC 9110, section 5.6.7. */
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]);
 
 /* Returns false if the value is no date of RFC 9110, section 5.6.7. */
@@ -27,13 +27,13 @@ bool http_lists_etag(struct view value, struct view etag,
 enum http_range {
     HTTP_RANGE_NONE,          /* no range that we serve: send the whole file */
     HTTP_RANGE_OK,            /* *first to *last, both included */
-    HTTP_RANGE_UNSATISFIABLE, /* a valid one, but after the end: 416 */
+    HTTP_RANGE_UNSATISFIABLE, /* a valid range, but after the end: 416 */
 };
 
 /* Reads a Range value for a file of `size` bytes: RFC 9110, section 14.1.2.
-   One range is served.  Several are ignored, as section 14.2 allows: thousands
-   of overlapping ranges (CVE-2011-3192) would cost more than the whole file.
-   *first and *last are set only with HTTP_RANGE_OK. */
+   One range is served.  Several ranges are ignored, as section 14.2 allows:
+   thousands of overlapping ranges (CVE-2011-3192) would cost more than the
+   whole file.  *first and *last are set only with HTTP_RANGE_OK. */
 enum http_range http_parse_range(struct view value, uint64_t size,
                                  uint64_t *first, uint64_t *last);
 

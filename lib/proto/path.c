@@ -33,7 +33,7 @@ static size_t without_last_segment(const char *text, size_t length) {
 /* Removes dot segments and double slashes, in place. */
 static int remove_dot_segments(struct buffer *path) {
     struct view rest = view_skip(buffer_view(path), 1);
-    size_t length = 0; /* of what is kept: "" or "/a/b" */
+    size_t length = 0; /* of the kept part: "" or "/a/b" */
     bool ends_in_slash = true;
 
     while (rest.length > 0) {

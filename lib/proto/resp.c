@@ -188,7 +188,7 @@ bool resp_next(struct view *items, struct resp_reply *item) {
     int64_t length;
     ssize_t start = 0;
 
-    /* Nearly every element is a string, which is there completely. */
+    /* Nearly every element is a string, and all its bytes have arrived. */
     if (view_starts_with(*items, VIEW("$")))
         start = scan_number(view_skip(*items, 1), &length);
     if (start > 0 && length >= 0) {

@@ -16,7 +16,7 @@
 
 enum resp_type {
     RESP_STATUS,  /* +OK */
-    RESP_ERROR,   /* -ERR unknown command: Redis understood, and rejects it */
+    RESP_ERROR,   /* -ERR unknown command: Redis rejects the command */
     RESP_INTEGER, /* :42 */
     RESP_STRING,  /* $5 hello */
     RESP_ARRAY,   /* *2 and two replies */
@@ -45,14 +45,14 @@ struct resp_scan {
 };
 
 /*
- * Reads a reply, with everything in it, from the front of the input.  Returns 1
+ * Reads a reply, with all its elements, from the front of the input.  Returns 1
  * if the reply is whole, 0 if more bytes are needed, -1 if the bytes are not
  * RESP2, or announce more than REDIS_SKIP_LIMIT.  The caller must drop *used
  * bytes: at once after a 0, but after a 1 only when the reply is no longer
  * needed.  Until then the caller may only append bytes to the input.
  *
  * A reply above REDIS_REPLY_LIMIT is skipped.  At the end of the reply the
- * function returns an RESP_ERROR with its own text instead, so that only the
+ * function returns a RESP_ERROR with its own text instead, so that only the
  * request of that reply fails.
  */
 int resp_read(struct resp_scan *scan, struct view input, size_t *used,

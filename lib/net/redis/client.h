@@ -8,9 +8,9 @@
 struct redis_client {
     struct redis_pipeline pipeline; /* of one command at a time */
     bool lent;                      /* the parent has the connection, too */
-    bool fresh;                     /* for pool.c: never returned yet */
-    int64_t used_at;                /* clock_milliseconds() of the last reply */
-    struct redis_client *next;      /* in a pool */
+    bool fresh;                /* for pool.c: not returned to the pool yet */
+    int64_t used_at;           /* clock_milliseconds() of the last reply */
+    struct redis_client *next; /* in a pool */
 };
 
 /* Returns a client that is not connected yet; NULL: out of memory. */

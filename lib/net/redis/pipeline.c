@@ -138,7 +138,7 @@ void redis_pipeline_connect(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->handshake =
         redis_append_handshake(pipeline->server, &pipeline->output);
     pipeline->login = pipeline->output.length;
-    if (pipeline->output.failed) /* commands would use another database */
+    if (pipeline->output.failed) /* the login is incomplete */
         redis_pipeline_close(pipeline);
 }
 
@@ -167,7 +167,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
         return false;
     buffer_append(output, command);
     if (output->failed) {
-        output->failed = false; /* it still has only whole commands */
+        output->failed = false; /* the output still has only whole commands */
         return false;
     }
     if (pipeline->due++ == 0) {

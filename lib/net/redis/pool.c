@@ -68,7 +68,7 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     return client;
 }
 
-/* The connection is no longer new: another may begin (REDIS_NEW_AT_ONCE). */
+/* No longer new: another connection may begin (REDIS_NEW_AT_ONCE). */
 static void mark_connected(struct redis_pool *pool,
                            struct redis_client *client) {
     pool->fresh -= client->fresh;
@@ -84,8 +84,8 @@ static void shrink(struct redis_pipeline *redis) {
     redis->taken = 0;
 }
 
-/* If connections are scarce, the returned one is kept only for threads that
-   wait, and only until it is REDIS_RETRY old: other processes may wait, too. */
+/* If connections are scarce, keeps the connection only for threads that wait,
+   and only until it is REDIS_RETRY old: other processes may wait, too. */
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     int64_t now = clock_milliseconds();
     bool keep = redis_client_is_open(client);

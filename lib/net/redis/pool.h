@@ -3,10 +3,10 @@
  * The Redis connections of a process, each lent for as long as it is needed.
  *
  * The connection given back last is lent first: its data is still in the
- * processor's cache.  The number of threads that connect at once is limited
- * (REDIS_NEW_AT_ONCE).
- * If Redis has no free connection (redis_is_scarce()), a returned connection is
- * kept only for threads that wait for one.
+ * processor's cache.  The number of threads that connect at the same time is
+ * limited (REDIS_NEW_AT_ONCE).  If Redis has no free connection
+ * (redis_is_scarce()), a returned connection is kept only for threads that wait
+ * for one.
  */
 #ifndef NET_REDIS_POOL_H
 #define NET_REDIS_POOL_H
@@ -17,7 +17,7 @@
 
 struct redis_pool {
     const struct redis_server *server;
-    pthread_mutex_t lock; /* guards the rest */
+    pthread_mutex_t lock; /* guards the other fields */
     struct redis_client *idle;
     int64_t checked_at; /* last check for unused connections, in ms */
     unsigned waiting;   /* threads that wait for a connection */

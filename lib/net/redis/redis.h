@@ -18,7 +18,7 @@
 struct redis_shared {
     _Atomic bool down;
     _Atomic bool logged_down;   /* the last message was "is unavailable" */
-    _Atomic size_t unanswered;  /* requests, since the log said "is back" */
+    _Atomic size_t unanswered;  /* requests since the log said "is back" */
     _Atomic unsigned address;   /* the last address that answered */
     _Atomic int64_t retry_at;   /* the next attempt while Redis is down */
     _Atomic int64_t replied_at; /* the last reply to any process; 0: none yet */
@@ -60,13 +60,13 @@ unsigned redis_append_handshake(const struct redis_server *server,
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
 /* Has Redis replied to any process after the time `begun`, or less than
-   REDIS_RETRY before it?  Then it is not down. */
+   REDIS_RETRY before it?  Then Redis is not down. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
-/* Each of these functions reports an event to all processes and to the log.
-
-   Redis is down: a call that began at `since` could not connect, or had no
-   reply in time.  Returns false if any other call was answered since then. */
+/* Each of the following functions reports an event to all processes and to the
+   log.  Redis is down: a call that began at `since` could not connect, or had
+   no reply in time.  Returns false if any other call was answered since
+   then. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
 /* Only the requests on one connection have failed. */

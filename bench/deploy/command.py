@@ -181,7 +181,7 @@ TAGS = {
     "check": "examine the hosts and change nothing",
     "prepare": "install packages, tune and build what a sweep needs",
     "collect": "after an interrupted run, fetch the results, end the agents and remove their key",
-    "remove": "as collect, and remove everything except packages of the distribution",
+    "remove": "do what collect does, then remove everything except packages of the distribution",
 }
 
 
@@ -228,7 +228,7 @@ def parser() -> argparse.ArgumentParser:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the values of this command's own options, and in `sweep` the arguments for the sweep
-    on the load host. Check both as far as this host can. Raises UserError."""
+    on the load host. Check all of them, as far as this host can. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
     theirs = sweep_parser().parse_args(rest)  # ends this process if an argument is wrong
     if getattr(theirs, "hosts", None):

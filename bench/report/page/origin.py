@@ -91,7 +91,8 @@ def facts(study: Study) -> dict[str, dict[str, str]]:
 def checkout_command(study: Study) -> str:
     """Return the command that checks out the same sources; empty if no commit was recorded.
 
-    The commit must be hexadecimal: results may come from other people, and readers paste it.
+    The commit must be hexadecimal: results may come from other people, and readers run the
+    command.
     """
     git = study.results.versions.git
     if git is None or not re.fullmatch("[0-9a-f]+", git.commit):

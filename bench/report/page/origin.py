@@ -141,7 +141,7 @@ def missing(study: Study, charts: Container[str]) -> str:
         "the baselines": any(s.kind == "baseline" for s in study.subjects),
         "the open loop": "loops" in charts,
         "several workloads": "workloads" in charts,
-        "a slowed Redis": "delays" in charts,
+        "a delayed Redis": "delays" in charts,
         "idle connections": "idles" in charts,
         "several instances behind nginx": "through" in charts,
         "separate hosts": bool(study.results.hosts),

@@ -311,7 +311,7 @@ def _by_name(
 
 def difference_table(found: Sequence[Difference]) -> Table:
     """Return a table: a row for each optimisation or experiment under each of its conditions."""
-    heads = ("<change", "<where", "as it is", "changed", "changed it costs", "all runs")
+    heads = ("<change", "<where", "unchanged", "changed", "difference", "all runs")
     return Table(*heads, rows=map(_sides, _in_order(found)))
 
 

@@ -189,7 +189,7 @@ def cpu(study: Study, scenario: Conditions, level: int) -> str:
         words += f", {high.subject} {figure(high.get('cpu'), 'µs')}"
         words += _as_much(order, "cpu", ", ", "as much")
     if near := study.baseline_ratio(low):
-        close = "at its baseline, within the accuracy of these runs"
+        close = "as cheap as its baseline, within the accuracy of these runs"
         words += f"; {low.subject} is {close if near < NEAR else f'at {times(near)} its baseline'}"
     return words
 

@@ -399,7 +399,7 @@ def _invalid(place: Place, entry: Measure | Expect) -> Iterator[tuple[Place, str
     for name, said in (entry.model_extra or {}).items():
         yield from _unknown((*place, name), [name], "a key", known)
         if isinstance(said, list) and isinstance(entry, Expect):
-            yield (*place, name), "give one value: an entry for each"
+            yield (*place, name), "give one value; for another value, add an entry"
         try:
             values_of(name, said)
         except UserError as error:

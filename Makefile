@@ -13,7 +13,7 @@ ifeq ($(origin CC),default)
 CC = gcc
 endif
 # The user may set CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. The hardening flags are in the
-# defaults, so they do not conflict with the flags of a distribution.
+# defaults, so the flags of a user or a distribution replace them.
 CFLAGS ?= -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 LDFLAGS ?= -pie -Wl,-z,relro,-z,now
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -33,9 +33,9 @@ BASELINE ?= build/baselines
 # Every folder NN_name/ with a main.c is a server, so a new server needs no line here.
 EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
 # A server that needs more than the C library has a file NN_name/ldflags with the options of the
-# linker. If the preprocessor fails on its main.c, or the linker does not find the library, the
-# server is left out. A student may have written the file, and every make reads it with your rights.
-# So the options are quoted, and make expands them and the names of files only once.
+# linker. If the preprocessor fails on the server's main.c, or the linker does not find the library,
+# the server is left out. A student may have written `ldflags`, and every make reads it with your
+# rights. So the options are quoted, and make expands them and the names of files only once.
 ldflags = $(if $(wildcard $(1)/ldflags),$(foreach word,$(file <$(1)/ldflags),'$(subst ','\'',$(word))'))
 libraries = $(filter '-l%,$(call ldflags,$(1)))
 try = $(COMPILE) -E $(1)/main.c >/dev/null && $(if $(call libraries,$(1)),echo 'int main(void) \
@@ -100,6 +100,7 @@ tsan: ##- Contribute: build into build/tsan with the thread sanitizer (20 s)
 		CFLAGS='$(SANITIZED) -fsanitize=thread'
 
 bench: ## Benchmark: measure the seven servers (2 min; installs ab, Redis: 115 MB); ARGS=--full; HOSTS=lab
+	@$(if $(filter-out lab,$(HOSTS)),test -e '$(strip $(HOSTS))' || { echo "make bench: HOSTS=$(strip $(HOSTS)): no such file; give an inventory or lab" >&2; exit 2; })
 	@$(SETUP) build bench $(if $(HOSTS),hosts)
 ifneq ($(strip $(HOSTS)),)
 	@$(ZEROHTTPD) hosts --inventory '$(strip $(HOSTS))' $(ARGS)
@@ -112,26 +113,26 @@ lab: ##- Benchmark: make four one-core hosts on this machine (2 s, as root; inst
 	@$(if $(filter down,$(ARGS)),,$(SETUP) build bench hosts)
 	@scripts/lab $(if $(filter down,$(ARGS)),,up) $(ARGS)
 
-# Exit status 1 is for scripts. Here it is no error, because the printed text is enough.
+# For scripts, doctor exits with 1 if a check fails. Here the printed text is enough.
 doctor: ##- Benchmark: check this machine and print fixes (2 s; installs Python packages: 40 MB); ARGS as for bench
 	@$(SETUP) read
 	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 SHOWN = $(if $(RESULTS),$(call quoted,RESULTS),'$(NEWEST)')
-report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/... (10 s; installs as doctor)
-	@$(SETUP) read
+report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/... (10 s; installs what doctor installs)
 	@test -n $(SHOWN) || { echo 'no results yet: run make bench first'; exit 1; }
+	@$(SETUP) read
 	@$(ZEROHTTPD) report $(SHOWN) $(ARGS)
 
-serve: ## Learn: run servers, each with its own Redis, and the page /live (until Ctrl-C; installs as bench): make serve SERVER="iterative epoll"
+serve: ## Learn: run servers, each with its own Redis, and the page /live (until Ctrl-C; installs what bench installs): make serve SERVER="iterative epoll"
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
 
-study: ##- Benchmark: measure a study of your own (some minutes; installs as bench): make study FILE=my.toml
-	@$(SETUP) build bench
+study: ##- Benchmark: measure a study of your own (some minutes; installs what bench installs): make study FILE=my.toml
 	@test -n $(call quoted,FILE) || { echo 'give a file, for example: make study FILE=my.toml'; exit 1; }
+	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all baselines
 	@$(ZEROHTTPD) run $(call quoted,FILE) $(ARGS)
 
@@ -170,7 +171,7 @@ site: ## Learn: make the web site: the annotated source and all documents (15 s;
 	@echo 'Open build/site/tutorial/book/index.html in a browser. The search needs a server:'
 	@echo '  $(PYTHON) -m http.server --bind 127.0.0.1 --directory build/site'
 
-slides: ## Teach: make slides and sheets (10 s; installs as doctor); ARGS=--expected measures their figures on this machine (2 min)
+slides: ## Teach: make slides and sheets (10 s; installs what doctor installs); ARGS=--expected measures their figures on this machine (2 min)
 	@$(SETUP) read $(if $(findstring --expected,$(ARGS)),build bench)
 	@$(if $(findstring --expected,$(ARGS)),$(MAKE) --no-print-directory all baselines >&2)
 	@$(ZEROHTTPD) slides $(ARGS)
@@ -195,9 +196,9 @@ student-copy: ##- Teach: make an archive for students, without solutions and ans
 	@$(SETUP) read fault
 	@$(ZEROHTTPD) student-copy $(ARGS)
 
-new: ## Learn: create a server of your own (1 s; installs as bench): make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
-	@$(SETUP) build bench
+new: ## Learn: create a server of your own (1 s; installs what bench installs): make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@test -n $(call quoted,NAME) || { echo 'give a name, for example: make new NAME=08_mine FROM=scratch'; exit 1; }
+	@$(SETUP) build bench
 	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
 
 # The grader builds the graded program in a sandbox. Make builds the libraries, and the seven servers
@@ -207,23 +208,24 @@ BUILD_GRADER = { $(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) && \
 	$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a && \
 	$(MAKE) --no-print-directory -s debug TARGET=build/debug/objects/libzerohttpd.a; } >&2
 grade: ## Teach: grade a server and name its faults (20 s; installs strace): make grade SERVER=08_mine
-	@$(SETUP) build bench trace
 	@test -n $(call quoted,SERVER) || { echo 'give a server, for example: make grade SERVER=08_mine'; exit 1; }
+	@$(SETUP) build bench trace
 	@$(BUILD_GRADER)
 	@$(ZEROHTTPD) grade $(call quoted,SERVER) $(ARGS)
 
 grade-all: ## Teach: grade a class (up to 1 min each; installs copydetect: 40 MB): make grade-all FOLDER=submissions
-	@$(SETUP) build bench trace similar
 	@test -n $(call quoted,FOLDER) || { echo 'give a folder, for example: make grade-all FOLDER=submissions'; exit 1; }
+	@$(SETUP) build bench trace similar
 	@$(BUILD_GRADER)
 	@$(ZEROHTTPD) grade-all $(call quoted,FOLDER) $(ARGS)
 
-torture: ##- Benchmark: test the robustness of servers under attack (5 min; installs as bench); ARGS="--servers epoll"
-	@scripts/setup.sh build bench
+torture: ##- Benchmark: test the robustness of servers under attack (5 min; installs what bench installs); ARGS="--servers epoll"
+	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) torture $(ARGS)
 
 baselines: $(BASELINES:%=$(BASELINE)/%) $(BASELINE)/first $(BASELINE)/without.so ##- Benchmark: build the baselines: a minimal server of each architecture (5 s)
+	@: # see all
 
 # The lab needs root. For other users, the lab's tests are skipped and its packages not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
@@ -235,14 +237,14 @@ test test-all:
 	@$(MAKE_ALL) all baselines unit faults
 	@$(PYTEST) $(call PARALLEL,6) $(TIER) $(ARGS)
 
-test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (10 min; installs as test, and clang)
+test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (10 min; installs what test installs, and clang)
 
 test-debug:
 	@$(SETUP) build bench test sanitize
 	@$(MAKE_ALL) debug TARGET='all unit'
 	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/debug $(ARGS)
 
-test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/ (5 min; installs as test)
+test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/ (5 min; installs what test installs)
 	@$(SETUP) build bench test
 	@$(MAKE_ALL) plain faults
 	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/plain $(ARGS)
@@ -296,11 +298,15 @@ help: ##- Contribute: list the commands (1 s); ALL=1 lists all
 	@for group in Learn Teach Benchmark Contribute; do echo "$$group:"; \
 		sed -n "s/^\([a-z._-]*\):.*##$(if $(ALL),-*) $$group: \(.*\)/\1@\2/p" Makefile | \
 		awk -F@ '{ printf "  %-21s %s\n", $$1, $$2 }'; done
-	@echo 'The times are of two CPUs, without the installation. A command without "installs" installs nothing.'
+	@echo 'The times were measured on two CPUs, without the installation. A command without "installs" installs nothing.'
 	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
 .PHONY: all debug plain tsan bench lab lab-down doctor report serve study measure peers cost experiment torture timeline site book floor slides expected fault student-copy hint new grade grade-all baselines test \
 	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz $(FUZZ_TARGETS:%=fuzz-%) lint clean help
+
+# make uses these lines for a target without a rule, such as `make serv`.
+.DEFAULT:
+	@echo 'make: there is no target $@; make help lists the commands' >&2; exit 2
 
 # ---- Rules ----
 

@@ -31,7 +31,7 @@ OWN = ("/dev", "/proc", "/run", "/sys", "/tmp")
 """Each host has its own instance of these folders."""
 
 FILE_SYSTEMS = ("btrfs", "exfat", "ext", "f2fs", "fuseblk", "nfs", "ntfs", "vfat", "xfs", "zfs")
-"""The first letters of the types of file systems that have files. `status` lists mounts of these
+"""The first letters of the types of file systems with stored files. `status` lists mounts of these
 types that hosts lack."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")

@@ -23,7 +23,7 @@ NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NET
 DESCRIPTORS = 65_536
 SHELL_START = (".bashrc", ".bash_profile", ".bash_login", ".profile")
 """Start-up files of root's shell (version managers, prompts). A host does not have these files,
-because each ssh command would run them, for up to a second with a fifth of a CPU."""
+because each ssh command would run them, which takes up to a second with a fifth of a CPU."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 SETTINGS = Path("/run/zerohttpd-lab")
@@ -173,8 +173,8 @@ def connect(host: str, pid: int) -> None:
 
     `pid`: the PID of the process in the namespace of /proc.
     """
-    # Use the path, because versions of ip interpret a PID differently: old versions in their own
-    # PID namespace, versions since 2025 in the PID namespace of /proc.
+    # Use the path, because versions of ip interpret a PID differently. Old versions use their own
+    # PID namespace, versions since 2025 the PID namespace of /proc.
     _ip(
         f"link add {host} type veth peer name eth0 netns /proc/{pid}/ns/net",
         f"link set {host} master br0 up",

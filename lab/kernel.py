@@ -60,7 +60,7 @@ def in_words(error: Exception) -> str:
 
 
 def unshare(kinds: int) -> None:
-    """Give this process new namespaces. A new PID namespace is only for its children."""
+    """Give this process new namespaces. A new PID namespace applies only to later children."""
     _check(_libc.unshare(kinds), "unshare")
 
 
@@ -145,7 +145,7 @@ class LabProcess:
 
     def __init__(self, name: str, run: Callable[[Connection], None]) -> None:
         """Fork a child, which calls `run` with its side of the connection and then ends. If `run`
-        raises an error, the child sends the error to the parent, after `name` if it is not
+        raises an error, the child sends the error to the parent, after `name` unless `name` is
         empty."""
         self.name = name
         self.line, theirs = Pipe()

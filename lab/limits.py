@@ -143,15 +143,15 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
     wanted = {"cpu", "cpuacct", "cpuset"}
     used = [one for one in writable if one.version == 1 and one.controllers & wanted]
     if any("cpu" in one.controllers for one in used):
-        # Version 2 without controllers limits nothing, but counts CPU time: the benchmark on a host
-        # makes groups below the host's group, and measures servers with these groups.
+        # Version 2 without controllers limits nothing, but counts CPU time. The benchmark on a host
+        # measures servers with groups that it makes below the host's group.
         return "cgroup v1", used + [one for one in writable if one.version == 2][:1], ""
     reason = "no writable control groups with the cpu controller here"
     return "affinity only", [], reason
 
 
 def _enable(group: Path, controllers: list[str]) -> None:
-    """Enable these controllers for the groups below (version 2)."""
+    """Enable these controllers for the child groups (version 2)."""
     switch = group / "cgroup.subtree_control"
     missing = set(controllers) - set(switch.read_text().split())
     if missing:
@@ -171,8 +171,7 @@ def _limit(group: Path, version: int, host: LabHost) -> None:
         _write(group / "cpuset.cpus", str(host.cpu))
         if version == 1:
             _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())
-            # Groups that a host makes below this group inherit its CPUs, so they are usable at
-            # once.
+            # Groups that a host makes below this group inherit its CPUs, and so are usable.
             _write(group / "cgroup.clone_children", "1")
     if host.share is None:
         return

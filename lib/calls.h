@@ -19,10 +19,8 @@ struct call {
 #define CALLS_LIMIT 24
 #define CALL(name)  {#name, SYS_##name}
 
-/* Some system calls have an older and a newer form; the function of the C
-   library has the same name for both.  Newer processors (aarch64) have only the
-   newer form.  The epoll_wait() of musl uses the newer form on all
-   processors. */
+/* Newer processors (aarch64) have only the newer forms of these calls.  The
+   epoll_wait() of musl uses the newer form on all processors. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif
@@ -31,13 +29,11 @@ struct call {
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
 
-/* The calls of blocking servers.  These servers connect to Redis without
-   waiting; poll waits until the connection exists, and then fcntl makes the
-   socket blocking.  poll also checks the backlog. */
+/* Blocking servers: poll waits for a new connection to Redis, and fcntl then
+   makes its socket blocking.  poll also checks the backlog. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
-/* Children: calls of the parent and of the child.  The C library musl uses fork
-   if it exists, glibc never.  With musl 1.2.4 and newer, a child reads its own
-   thread id with set_tid_address. */
+/* Children: calls of the parent and of the child.  Only musl uses fork.  Since
+   musl 1.2.4 a child reads its thread id with set_tid_address. */
 #define FORKING_CALLS                                                          \
     FORK_CALLS, CALL(set_robust_list), CALL(prctl), CALL(getppid), CALL(kill)
 #ifdef __GLIBC__
@@ -47,18 +43,14 @@ struct call {
 #else
 #define FORK_CALLS CALL(clone), CALL(set_tid_address)
 #endif
-/* Threads: their locks, their heaps, their beginning and end, their signals.
-   glibc opens two files with openat.  glibc reads the number of processors,
-   which limits its heaps (/sys/devices/system/cpu/online or /proc/stat).  When
-   a heap shrinks, glibc reads whether memory may be overcommitted
-   (/proc/sys/vm/overcommit_memory).  Landlock rejects both; then glibc uses
-   defaults. */
+/* Threads: their locks, heaps, beginning and end, signals.  For its heaps glibc
+   tries to read the number of processors and the overcommit policy (openat).
+   Landlock rejects both; then glibc uses defaults. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(mprotect), CALL(sched_getaffinity), CALL(rseq),          \
         CALL(set_robust_list), CALL(exit), CALL(openat)
-/* The calls that create a thread: clone3 since glibc 2.34, clone before.  When
-   the first thread is created, the C library installs a signal handler for
-   internal use. */
+/* The calls that create a thread: clone3 since glibc 2.34, clone before.  With
+   the first thread the C library installs a signal handler. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)
 
 #endif

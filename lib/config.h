@@ -16,14 +16,13 @@
 /* Browsers with large cookies stay below this. */
 #define HEAD_LIMIT           16384
 #define HEAD_FIELDS_LIMIT    100
-/* Five times the longest form that the guestbook accepts: 1,100 characters,
-   four bytes each in UTF-8, each byte written as %XX. */
+/* Five times the longest form of the guestbook: 1,100 characters, four bytes
+   each in UTF-8, each byte written as %XX. */
 #define BODY_LIMIT           65536
 /* The bytes that chunk sizes, extensions and trailers may add to a body. */
 #define CHUNK_OVERHEAD_LIMIT 16384
-/* First size of the receive buffer.  One request of a browser fits (Chromium's
-   has 700 bytes).  Up to 1,032 bytes are cheap: glibc keeps freed blocks of
-   that size for each thread (tcache, since glibc 2.26). */
+/* First size of the receive buffer.  A request of a browser has about 700
+   bytes.  Blocks up to 1,032 bytes are cheap: glibc caches them (tcache). */
 #define RECEIVE_SIZE         1024
 /* RESPONSE_SIZE: the first size of a response, for the head and a small body.
    NOTE_SIZE: the first size of a body that only explains a status. */
@@ -40,27 +39,21 @@
    (TCP_DEFER_ACCEPT in net/listener.c), while other clients wait for a
    worker. */
 #define FIRST_TIMEOUT       1000
-/* In 03 and 05 an idle connection costs a worker, so it is not kept for
-   long. */
+/* Not long, because in 03 and 05 an idle connection costs a worker. */
 #define IDLE_TIMEOUT        5000
 /* The time for a whole request, from its first byte.  So there is a minimum
    rate: 52 kbit/s for a body of BODY_LIMIT.  A new client has the same time,
    from accept, for its first byte; in an event loop, for its first request. */
 #define REQUEST_TIMEOUT     10000
 /* A client whose kernel acknowledges no byte of its response for this long is
-   disconnected.  (nginx's send_timeout, 60 seconds, is the time between two
-   successful writes.)  The kernel of a client that reads slowly acknowledges in
-   steps of a packet or a sixteenth of its buffer.  On loopback a step is 64 KB,
-   so the minimum rate is 6.5 KB/s.  In a test at 256 kbit/s all of 8 clients
-   received the whole response.  At 64 kbit/s packets were lost, and 1 of 16
-   clients was disconnected. */
+   disconnected.  The kernel of a slow client acknowledges in steps of a packet
+   or a sixteenth of its buffer.  On loopback a step is 64 KB, so the minimum
+   rate is 6.5 KB/s. */
 #define SEND_TIMEOUT        10000
-/* SEND_TIMEOUT is checked at this interval, so it may last two intervals
-   longer. */
+/* SEND_TIMEOUT is checked at this interval, and may be two intervals longer. */
 #define SEND_CHECK_INTERVAL 1000
-/* The time that the server still reads after an early or a long response.
-   Otherwise the kernel could reset the connection before the client has read
-   the response. */
+/* The time that the server still reads after an early or a long response: a
+   close with unread bytes could reset the connection too early. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
 /* Without this limit, a connection could keep its worker forever. */
@@ -70,11 +63,10 @@
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
-/* While Redis is down, only one request tries it in each interval of this
-   length. */
+/* While Redis is down, one request tries it in each interval of this length. */
 #define REDIS_RETRY           250
-/* A connection that was idle this long is checked before it is used.  The time
-   is shorter than a restart of Redis, and longer than a pause under load. */
+/* A connection that was idle this long is checked before it is used: shorter
+   than a restart of Redis, longer than a pause under load. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: other processes may need it.
    (06 and 07 keep their only connection.) */
@@ -99,8 +91,7 @@
 #define GUEST_NAME_LIMIT    100  /* characters, not bytes */
 #define GUEST_REMARKS_LIMIT 1000 /* characters, not bytes */
 #define LINK_NAME_LIMIT     100
-/* Files up to this size are kept in memory, larger ones are sent with
-   sendfile(2). */
+/* Files up to this size are kept in memory; sendfile(2) sends larger ones. */
 #define SMALL_FILE          16384
 /* Files that are kept open while no client receives them. */
 #define OPEN_FILES          64
@@ -120,8 +111,8 @@
 #define CHILDREN_LIMIT     1000
 /* Some containers allow a billion descriptors: too many for an array. */
 #define DESCRIPTORS_LIMIT  262144
-/* Ten times what the deepest handler needs.  The default, 8 MiB, is only
-   address space, but address space may be limited (ulimit -v). */
+/* Ten times what the deepest handler needs.  The default, 8 MiB, may be more
+   address space than is allowed (ulimit -v). */
 #define THREAD_STACK       (256 * 1024)
 /* The memory that is reserved for one client if memory is limited (ulimit -v,
    -d).  A thread gets its stack and THREAD_HEAP, a connection of an event loop
@@ -137,24 +128,19 @@
 /* The pause of accept when no descriptor is left, and the interval at which a
    stopping server checks whether its workers have ended. */
 #define RETRY_DELAY        20
-/* A message that may come for days is repeated after this time, with a
-   count. */
+/* A message that may come for days is repeated after this time. */
 #define LOG_INTERVAL       60000
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
-   interval.  A shorter interval would cost CPU time if there are ten thousand
-   workers.  STOP_TIMEOUT is a multiple of this interval, so all wake soon after
-   that time is over.  A thread that waits for a connection to Redis looks
-   again at this interval. */
+   interval, of which STOP_TIMEOUT is a multiple.  A thread that waits for a
+   connection to Redis also looks again at this interval. */
 #define WAKE_DELAY         125
-/* The most events taken from the kernel, and the most connections accepted, in
-   one loop iteration.  So the work of an iteration is bounded, and no client
-   starves. */
+/* The limits of one loop iteration, so that no client starves: events taken
+   from the kernel, and accepted connections. */
 #define EVENTS_AT_ONCE     512
 #define ACCEPTS_AT_ONCE    512
 /* Pipelined requests of one client that an event loop answers in one go. */
 #define EXCHANGES_AT_ONCE  16
-/* The bytes of one sendfile(2) call: a fast client with a huge file must leave
-   time for the others. */
+/* The bytes of one sendfile(2) call, so that other clients get their turn. */
 #define SENDFILE_AT_ONCE   (128 * 1024)
 
 #endif

@@ -48,8 +48,8 @@ void ops_end(void);
 /* ---- The number of clients ---- */
 
 /* Returns the number of clients for which there are descriptors, at least 1.
-   At most `served` of them are served at once.  Each of these takes `more`
-   additional descriptors: a connection to Redis, a file. */
+   At most `served` clients are served at once, and take `more` descriptors
+   each: a connection to Redis, a file. */
 size_t limit_by_descriptors(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
@@ -85,8 +85,7 @@ struct cache;
 struct file;
 
 /* Makes a cache for the files below an open folder, which cache_destroy()
-   closes.  Returns NULL if out of memory.  `texts`: all files are small and
-   kept in memory (file_open()). */
+   closes.  Returns NULL if out of memory.  `texts`: see file_open(). */
 struct cache *cache_create(int folder, bool texts);
 void cache_destroy(struct cache *cache); /* when nothing is borrowed */
 
@@ -95,23 +94,22 @@ void cache_destroy(struct cache *cache); /* when nothing is borrowed */
    change.  Errors are those of file_open(). */
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round);
-void cache_return(struct cache *cache, struct file *file);
+void cache_return(struct file *file);
 
 /* ---- Output ---- */
 
 /* Prints a line, which ends in a line feed, without waiting for a reader. */
 void output_line(int descriptor, const char *line, size_t length);
 
-/* Prints some lines, and may wait for their reader: only for the start and the
-   end of a server, when no request waits. */
+/* Prints some lines, and may wait for their reader: only at the start and at
+   the end of a server. */
 void output_text(int descriptor, const char *text, size_t length);
 
 /* ---- Statistics ---- */
 
 struct exchange;
 
-/* One worker's counters, in a separate cache line: writes of several cores to
-   one line are slow (false sharing). */
+/* One worker's counters, in a cache line of their own (process/shared.c). */
 struct counters {
     _Alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t responses[6]; /* by the first digit of their status */
@@ -123,9 +121,8 @@ struct counters *statistics_create(size_t workers);
 void statistics_count(struct counters *counters,
                       const struct exchange *exchange);
 
-/* The part of the output about the workers.  WORKERS_SUMMARY: the least, median
-   and most requests, and the number of idle workers.  EACH_WORKER: also the
-   requests of each. */
+/* WORKERS_SUMMARY: the least, median and most requests of the workers, and the
+   number of idle workers.  EACH_WORKER: also the requests of each. */
 enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
 
 /* Prints the sums, and the CPU time of this process and its ended children. */

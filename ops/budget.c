@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits the memory of large responses, for all processes together and for
- * each.
+ * Limits the memory of large responses.
  *
  * A client that does not read keeps its response in the server's memory.
- * Without a limit, a crowd of such clients takes all memory that the machine or
- * the control group grants, and the kernel kills the server.
- *
- * Only responses of more than LARGE_RESPONSE bytes count, so small ones cost
- * nothing here and are served while the budget is exhausted.
+ * Without a limit, many such clients would take all memory, and the kernel
+ * would kill the server.  Only responses of more than LARGE_RESPONSE bytes
+ * count, so small ones are served while the budget is exhausted.
  */
 #include "ops.h"
 #include "start.h"
@@ -39,9 +36,8 @@ bool budget_change(size_t old, size_t new) {
     size_t more = new - old; /* if negative it wraps around, as does the sum */
     size_t taken = 0;
 
-    /* Changes the counter of this process first, then reads the sum.  If two
-       processes call this at once, at least one sees both changes, so the limit
-       holds. */
+    /* First the change, then the sum: if two processes call this at once, at
+       least one of them sees both changes. */
     size_t own = atomic_fetch_add(&budget.taken[budget.slot], more) + more;
     if (new <= old)
         return true;

@@ -7,9 +7,9 @@
  * most once in an iteration of an event loop.  A miss opens the file.
  *
  * One cache serves all threads of a process.  A lock guards the table, and a
- * file stays until its last borrower returns it.  A limited number of files
- * that are not borrowed stays open (OPEN_FILES).  If the process runs out of
- * descriptors, none stays open.
+ * file stays open until its last borrower returns it.  The table keeps at most
+ * OPEN_FILES files that are not borrowed, and none if the process runs out of
+ * descriptors.
  */
 #include "app/file.h"
 #include "limits.h"
@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,38 +27,25 @@
    not kept, which is harmless. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
-#include <utlist.h>
 
 /* An entry of the cache: one file. */
 struct entry {
+    struct cache *cache;
     struct file *file;
     int borrowed;   /* the lock guards this and the fields below */
     bool listed;    /* in the table; if not, its last borrower frees it */
     unsigned round; /* the round of the last check; 0: none */
     UT_hash_handle hh;
-    struct entry *prev, *next; /* in the list of the idle */
     char name[];
 };
 
 struct cache {
     int folder;
     bool texts;
-    size_t limit; /* of the idle files */
+    size_t limit; /* of the table, unless more files are borrowed */
     pthread_mutex_t lock;
-    struct entry *entries; /* a table of all files, idle or borrowed */
-    struct entry *idle;    /* not borrowed, the longest unused first */
-    size_t idle_count;
+    struct entry *entries; /* a table, which keeps the order of insertion */
 };
-
-/* If descriptors are few, most of them are for clients and for Redis. */
-static size_t limit_of(bool texts) {
-    long descriptors = sysconf(_SC_OPEN_MAX); /* -1: there is no limit */
-
-    if (texts || descriptors < 0 ||
-        descriptors / OPEN_FILES_SHARE >= OPEN_FILES)
-        return OPEN_FILES;
-    return (size_t)(descriptors / OPEN_FILES_SHARE);
-}
 
 struct cache *cache_create(int folder, bool texts) {
     struct cache *cache = calloc(1, sizeof *cache);
@@ -65,52 +53,40 @@ struct cache *cache_create(int folder, bool texts) {
         return NULL;
     cache->folder = folder;
     cache->texts = texts;
-    cache->limit = limit_of(texts);
+    /* If descriptors are few, most of them are for clients and for Redis. */
+    cache->limit =
+        MIN(OPEN_FILES, (size_t)sysconf(_SC_OPEN_MAX) / OPEN_FILES_SHARE);
     pthread_mutex_init(&cache->lock, NULL); /* cannot fail on Linux */
     return cache;
 }
 
-static void dispose(struct entry *entry) {
+/* Takes an entry out of the table.  Its last borrower closes the file. */
+static void drop(struct cache *cache, struct entry *entry) {
+    if (entry->listed)
+        HASH_DEL(cache->entries, entry); /* NOLINT: it is in the table */
+    entry->listed = false;
+    if (entry->borrowed > 0)
+        return;
     file_close(entry->file);
     free(entry);
 }
 
-static void borrow(struct cache *cache, struct entry *entry) {
-    if (entry->listed && entry->borrowed == 0) {
-        DL_DELETE(cache->idle, entry); /* NOLINT: the list is not empty */
-        cache->idle_count--;
+/* Drops the oldest unused files until the table has at most `limit` files. */
+static void shrink(struct cache *cache, size_t limit) {
+    size_t count = HASH_COUNT(cache->entries);
+    struct entry *entry, *next;
+
+    for (entry = cache->entries; entry != NULL && count > limit; entry = next) {
+        next = entry->hh.next;
+        if (entry->borrowed > 0)
+            continue;
+        drop(cache, entry);
+        count--;
     }
-    entry->borrowed++;
-}
-
-/* Takes an entry out of the table; its borrowers keep it. */
-static void drop(struct cache *cache, struct entry *entry) {
-    borrow(cache, entry);
-    HASH_DEL(cache->entries, entry); /* NOLINT: it is in the table */
-    entry->listed = false;
-    if (--entry->borrowed == 0)
-        dispose(entry);
-}
-
-static void drop_idle(struct cache *cache, size_t limit) {
-    while (cache->idle != NULL && cache->idle_count > limit)
-        drop(cache, cache->idle); /* NOLINT: a dropped entry is not in it */
-}
-
-static void give_back(struct cache *cache, struct entry *entry) {
-    if (--entry->borrowed > 0)
-        return;
-    if (!entry->listed) {
-        dispose(entry);
-        return;
-    }
-    DL_APPEND(cache->idle, entry);
-    cache->idle_count++;
-    drop_idle(cache, cache->limit);
 }
 
 void cache_destroy(struct cache *cache) {
-    drop_idle(cache, 0);
+    shrink(cache, 0);
     close(cache->folder);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
@@ -124,18 +100,17 @@ static bool is_same(const struct stat *a, const struct stat *b) {
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* May the file be kept?  An open file without a text may be kept.  A text may
-   be kept if a later change certainly has a later time: the clock of a file
-   system may tick once in two seconds.  Templates are always kept: otherwise
-   02, if it starts right after a change, would read one in each child. */
+/* May the file be kept?  A text may be kept only if a later change certainly
+   has a later time: the clock of a file system may tick once in two seconds.
+   But templates are always kept: otherwise 02, if it starts right after a
+   change, would read one in each child. */
 static bool may_be_kept(const struct cache *cache, const struct file *file) {
     return cache->texts || file->text.length == 0 ||
            file->status.st_ctim.tv_sec + FILE_SETTLE_TIME <= time(NULL);
 }
 
-/* Puts a newly opened file into the table, in place of an older one of that
-   name, and borrows it.  A file that may change undetected is for this borrower
-   only. */
+/* Borrows a newly opened file, and puts it into the table, if it may be kept,
+   in place of an older one of that name. */
 static void keep(struct cache *cache, struct entry *entry) {
     struct entry *older;
 
@@ -144,93 +119,91 @@ static void keep(struct cache *cache, struct entry *entry) {
         drop(cache, older);
     if (may_be_kept(cache, entry->file))
         HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: it has left */
-    borrow(cache, entry);
     entry->listed = entry->hh.tbl != NULL;
+    entry->borrowed = 1;
 }
 
-/* Borrows the known file of that name if its status shows that it is unchanged,
-   or if it was checked in this loop iteration.  Returns NULL if not. */
+/* Borrows the file of that name, if it is in the table.  *checked: whether it
+   was checked for a change in this round. */
 static struct entry *borrow_known(struct cache *cache, const char *name,
-                                  const struct stat *status, unsigned round) {
+                                  unsigned round, bool *checked) {
     struct entry *entry;
 
     pthread_mutex_lock(&cache->lock);
     HASH_FIND_STR(cache->entries, name, entry);
-    bool hit = entry != NULL &&
-               (status == NULL ? entry->round == round
-                               : is_same(&entry->file->status, status));
-    if (hit) {
-        borrow(cache, entry);
+    if (entry != NULL) {
+        entry->borrowed++;
+        *checked = round != 0 && entry->round == round;
         entry->round = round;
     }
     pthread_mutex_unlock(&cache->lock);
-    return hit ? entry : NULL;
+    return entry;
 }
 
-/* Drops the file of that name, and so closes it: a deleted file that is open
-   still uses the disk.  Returns NULL with errno set to `error`. */
-static struct file *forget(struct cache *cache, const char *name, int error) {
-    struct entry *entry;
+/* Drops a borrowed file that has changed or was deleted. */
+static void forget(struct cache *cache, struct entry *entry) {
+    int error = errno;
 
     pthread_mutex_lock(&cache->lock);
-    HASH_FIND_STR(cache->entries, name, entry);
-    if (entry != NULL)
-        drop(cache, entry);
+    entry->borrowed--;
+    drop(cache, entry);
     pthread_mutex_unlock(&cache->lock);
     errno = error;
-    return NULL;
 }
 
-/* If no descriptor is left, the unused files are closed: then there is a
-   descriptor for this file, and for other uses. */
-static struct entry *open_entry(struct cache *cache, const char *name,
-                                const struct stat *status) {
-    struct entry *entry = calloc(1, sizeof *entry + strlen(name) + 1);
-
-    if (entry == NULL)
-        return NULL;
-    memcpy(entry->name, name, strlen(name) + 1);
-    entry->file = file_open(cache->folder, name, status, cache->texts);
-    if (entry->file == NULL && (errno == EMFILE || errno == ENFILE)) {
+/* Opens a file and borrows it.  If no descriptor is left, the unused files are
+   closed: then there is a descriptor for this file, and for other uses. */
+static struct file *borrow_new(struct cache *cache, const char *name,
+                               const struct stat *status) {
+    struct file *file = file_open(cache->folder, name, status, cache->texts);
+    if (file == NULL && (errno == EMFILE || errno == ENFILE)) {
         pthread_mutex_lock(&cache->lock);
-        drop_idle(cache, 0);
+        shrink(cache, 0);
         pthread_mutex_unlock(&cache->lock);
-        entry->file = file_open(cache->folder, name, status, cache->texts);
+        file = file_open(cache->folder, name, status, cache->texts);
     }
-    if (entry->file == NULL) {
-        int error = errno;
-        free(entry);
-        errno = error;
+    if (file == NULL)
+        return NULL;
+    struct entry *entry = calloc(1, sizeof *entry + strlen(name) + 1);
+    if (entry == NULL) {
+        file_close(file);
+        errno = ENOMEM;
         return NULL;
     }
-    entry->file->entry = entry;
-    return entry;
+    memcpy(entry->name, name, strlen(name) + 1);
+    entry->cache = cache;
+    entry->file = file;
+    file->entry = entry;
+    pthread_mutex_lock(&cache->lock);
+    keep(cache, entry);
+    pthread_mutex_unlock(&cache->lock);
+    return file;
 }
 
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round) {
+    bool checked = false;
+    struct entry *entry = borrow_known(cache, name, round, &checked);
     struct stat status;
-    struct entry *entry;
 
-    if (round != 0 && (entry = borrow_known(cache, name, NULL, round)) != NULL)
+    if (checked)
         return entry->file;
-    if (fstatat(cache->folder, name, &status, 0) < 0)
-        return forget(cache, name, errno);
-    entry = borrow_known(cache, name, &status, round);
+    bool exists = fstatat(cache->folder, name, &status, 0) == 0;
+    if (exists && entry != NULL && is_same(&entry->file->status, &status))
+        return entry->file;
     if (entry != NULL)
-        return entry->file;
-
-    entry = open_entry(cache, name, &status);
-    if (entry == NULL)
-        return forget(cache, name, errno);
-    pthread_mutex_lock(&cache->lock);
-    keep(cache, entry);
-    pthread_mutex_unlock(&cache->lock);
-    return entry->file;
+        forget(cache, entry);
+    return exists ? borrow_new(cache, name, &status) : NULL;
 }
 
-void cache_return(struct cache *cache, struct file *file) {
+void cache_return(struct file *file) {
+    struct entry *entry = file->entry;
+    struct cache *cache = entry->cache;
+
     pthread_mutex_lock(&cache->lock);
-    give_back(cache, file->entry);
+    entry->borrowed--;
+    if (!entry->listed)
+        drop(cache, entry);
+    shrink(cache, cache->limit);
     pthread_mutex_unlock(&cache->lock);
 }

@@ -110,9 +110,9 @@ void ops_print_calls(const struct call *calls) {
 
 /* ---- Files and ports: Landlock ---- */
 
-/* Copied from linux/landlock.h, which may be too old on this machine to have
-   all fields.  An older kernel takes a longer structure if the fields that it
-   does not know are zero. */
+/* As in linux/landlock.h, which may lack the later fields on this machine.  An
+   older kernel takes a longer structure if the fields that it does not know are
+   zero. */
 struct ruleset {
     uint64_t files; /* a bit for each right: forbidden if no rule allows it */
     uint64_t ports;
@@ -153,13 +153,10 @@ static struct ruleset all_known_rights(int version) {
     };
 }
 
-/*
- * Limits the calling thread, and all threads and processes that it creates, to
- * files in public/ and templates/ below the root.  They can use only the TCP
- * port of Redis (0: none).  Returns 2 if both are limited, 1 if only the files
- * (kernel before 6.7), 0 if the kernel supports neither (before 5.13), -1 with
- * errno set after a failure.
- */
+/* Limits this thread, and all threads and processes that it creates, to files
+   in public/ and templates/, and to the TCP port of Redis (0: none).  Returns 2
+   if both are limited, 1 if only the files are (kernel before 6.7), 0 if the
+   kernel can do neither (before 5.13), -1 with errno set after a failure. */
 static int confine_files_and_ports(const char *root, int redis_port) {
     int version = (int)syscall(__NR_landlock_create_ruleset, NULL, 0,
                                LANDLOCK_CREATE_RULESET_VERSION);
@@ -187,8 +184,8 @@ static int confine_files_and_ports(const char *root, int redis_port) {
 
 /* ---- System calls: seccomp ---- */
 
-/* Each processor architecture has its own numbers for the calls, and its own
-   register for a call's result. */
+/* Each processor has its own numbers for the calls, and its own register for a
+   call's result. */
 #if defined __x86_64__
 #define PROCESSOR       AUDIT_ARCH_X86_64
 #define REFUSE(context) ((context)->uc_mcontext.gregs[REG_RAX] = -ENOSYS)
@@ -201,9 +198,9 @@ static int confine_files_and_ports(const char *root, int redis_port) {
 /* The message is made in advance: a signal handler may not use stdio. */
 static char complaint[200];
 
-/* Handles SIGSYS, for a call that is not in the list: the call returns ENOSYS.
-   A C library expects that from a kernel that is older than the library, and
-   then uses another call. */
+/* Handles SIGSYS, for a call that is not in the list: logs the call, which
+   returns ENOSYS.  A C library expects that from a kernel that is older than
+   the library, and then uses another call. */
 static void on_other_call(int signal_number, siginfo_t *info, void *context) {
     char text[sizeof complaint];
     int error = errno;
@@ -266,13 +263,9 @@ static int load_filter(const struct call *own) {
     return result == 0 ? calls : -1;
 }
 
-/*
- * Limits the whole process, with all present and later threads, to the calls
- * that lib/ needs, and to `calls`.  Any other call returns ENOSYS, as in an
- * older kernel, and is logged on standard error.  Returns the number of calls
- * that are left, 0 if this kernel or processor does not support this, or -1
- * with errno set.
- */
+/* Limits all threads to the calls that lib/ needs, and to `calls`.  Returns the
+   number of calls that are left, 0 if this kernel or processor does not support
+   this, or -1 with errno set. */
 static int confine_calls(const struct call *calls) {
     struct sigaction action = {.sa_sigaction = on_other_call,
                                .sa_flags = SA_SIGINFO};

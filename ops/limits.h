@@ -8,12 +8,11 @@
 /* ---- Memory ---- */
 
 /* All large responses together may take 1/MEMORY_SHARE of the memory that the
-   machine or the control group grants; those of one process may take
-   1/MEMORY_SHARE of its RLIMIT_AS or RLIMIT_DATA. */
+   machine or the control group grants.  Those of one process may take the same
+   share of its own limit. */
 #define MEMORY_SHARE    4
-/* If memory is limited, this part is kept for files and Redis, and clients get
-   the rest.  Otherwise the last clients would be accepted, but there would be
-   no memory for their requests. */
+/* If memory is limited, this part is kept for files and Redis.  Otherwise there
+   would be no memory for the requests of the last clients. */
 #define RESERVED_MEMORY (512 * 1024)
 /* The memory for the largest request without Redis: two copies of a page of 333
    KB, and what the C library adds to them. */
@@ -23,9 +22,8 @@
 #define LARGE_BLOCK     (128 * 1024)
 /* The largest block that the C library takes from its heap. */
 #define HEAP_BLOCK      (LARGE_BLOCK - 1024)
-/* The least size of the main thread's stack.  With 32 KB some of the seven
-   servers crashed at their start, with 48 KB none.  The environment is on this
-   stack, too. */
+/* The least size of the main thread's stack, which also has the environment.
+   With 32 KB some of the servers crashed at their start, with 48 KB none. */
 #define STACK_MINIMUM   (64 * 1024)
 /* After this number of exchanges an event loop gives back unused memory, at
    most once in a TRIM_INTERVAL (milliseconds).  TRIM_PAD bytes stay at the
@@ -36,8 +34,7 @@
 
 /* ---- Descriptors and files ---- */
 
-/* With fewer descriptors there is hardly room for a client: the server has the
-   standard three, the folders, the listener, the loop, Redis and a file. */
+/* For the standard three, folders, listener, loop, Redis, a file, clients. */
 #define DESCRIPTORS_MINIMUM  16
 /* Descriptors that clients may not take: files, Redis, the standard three.  If
    the system allows few descriptors, at most half of them are reserved. */
@@ -49,8 +46,7 @@
 
 /* ---- Shortages and the log, in milliseconds ---- */
 
-/* After something has run out (descriptors, processes, memory) no connection is
-   kept alive for this long. */
+/* After a shortage no connection is kept alive for this long. */
 #define SHORTAGE       1000
 /* Servers close idle connections to Redis for this long after Redis has
    rejected one (maxclients), or ports or the system's open files have run out.

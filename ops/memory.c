@@ -20,8 +20,7 @@
 
 /* ---- The limits of the memory ---- */
 
-/* Lowers *least to the number in the file.  A file that is missing, or that
-   contains "max", sets no limit. */
+/* Lowers *least to the number in the file, if it exists and has a number. */
 static void read_limit(const char *folder, const char *name, uint64_t *least) {
     char path[PATH_MAX];
     uint64_t limit;
@@ -37,8 +36,8 @@ static void read_limit(const char *folder, const char *name, uint64_t *least) {
 }
 
 /* A group has the limits of all groups above it too.  In a container the path
-   may be that of the host, and not exist here.  Then only the limits at the top
-   apply, which are those of the container. */
+   may be that of the host, and not exist here: then only the limits at the top
+   are read, which are those of the container. */
 static void read_limits(const char *root, const char *hierarchy, char *group,
                         uint64_t *least) {
     char folder[PATH_MAX];
@@ -114,11 +113,9 @@ static bool try_to_allocate(size_t size) {
     return true;
 }
 
-/* If memory is limited (ulimit -v, -d), glibc could use all of it: each thread
-   may get a heap (64 MB of addresses), and up to 40 MB of stacks of ended
-   threads stay.  With M_ARENA_MAX all threads share one heap.  One block that
-   is larger than the free rest of the heap makes the heap grow now, by
-   M_TOP_PAD more. */
+/* If memory is limited (ulimit -v, -d), all threads share one heap
+   (M_ARENA_MAX): glibc would give each of them 64 MB of addresses.  A large
+   block makes this heap grow now, by M_TOP_PAD more. */
 static void reserve_heap(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
     if (memory_of_process() == SIZE_MAX) /* no limit */
@@ -149,8 +146,7 @@ void memory_require(size_t size) {
                      size + RESERVED_MEMORY);
 }
 
-/* All clients together may take half of the granted memory, or half of this
-   process' own limit if that is lower. */
+/* All clients together may take half of the memory. */
 size_t limit_by_memory(size_t most, size_t each, size_t real) {
     uint64_t own = each > 0 ? memory_of_process() : granted;
     uint64_t clients = MIN(own, granted) / 2 / real;
@@ -167,8 +163,7 @@ size_t limit_by_memory(size_t most, size_t each, size_t real) {
 /* ---- Memory that is returned to the kernel ---- */
 
 /* free(3) returns only the unused part at the heap's end to the kernel;
-   malloc_trim(3) also returns free pages elsewhere (since glibc 2.8).  The C
-   library musl keeps little. */
+   malloc_trim(3) also returns free pages elsewhere.  musl keeps little. */
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {
     static int64_t next_at; /* the earliest time of the next trim */
 

@@ -14,10 +14,9 @@
  *                      child process (the log writer) writes to the file, and
  *                      the server writes to a pipe without waiting.
  *
- * A pipe or terminal that we may not open (it belongs to another user) gets a
- * log writer as well.  Without --log no log writer is started for files: the
- * rare lines of standard error are written directly, so a file system that
- * hangs stops the process.  The log writer is not confined (confine.c).
+ * A pipe or terminal of another user, which we may not open, gets a log writer
+ * as well.  Without --log a file gets none: its lines are rare, and a file
+ * system that hangs stops the process.  The log writer is not confined.
  */
 #include "limits.h"
 #include "ops.h"
@@ -54,8 +53,7 @@ static struct {
 
 /* ---- The start ---- */
 
-/* Replaces the descriptor by another one of the same file, whose writes never
-   wait. */
+/* Replaces the descriptor by another of the same file that never waits. */
 static bool reopen(int descriptor) {
     char path[40];
 
@@ -85,8 +83,7 @@ void output_open(bool log) {
 
 /* ---- The log writer ---- */
 
-/* The pipe's capacity.  A larger one needs a privilege (pipe(7),
-   pipe-max-size). */
+/* The pipe's capacity, the largest without a privilege (pipe(7)). */
 #define WRITER_PIPE_SIZE (1024 * 1024)
 
 /* Is the pipe no longer open for writing in any process? */
@@ -96,10 +93,9 @@ static bool has_no_writer(int pipe) {
     return poll(&entry, 1, 0) > 0 && (entry.revents & POLLHUP) != 0;
 }
 
-/* Copies bytes until no process has the pipe open for writing.  After the log
-   writer has emptied the pipe, it sleeps, so most writes of the server need not
-   wake it.  While the disk is full, the log writer retries, and the server
-   drops lines. */
+/* Copies bytes until no process has the pipe open for writing.  The log writer
+   sleeps after it has emptied the pipe, so most writes of the server need not
+   wake it.  While the disk is full, it retries, and the server drops lines. */
 static void copy(int pipe, int file) {
     static char bytes[64 * 1024];
     ssize_t count;
@@ -119,9 +115,8 @@ static void copy(int pipe, int file) {
     }
 }
 
-/* The log writer closes all descriptors except the pipe and the file, because
-   otherwise the port would stay in use.  In a session of its own the log writer
-   gets no Ctrl-C, so it ends after the server. */
+/* Closes all other descriptors, because otherwise the port would stay in use.
+   In a session of its own the log writer gets no Ctrl-C. */
 static void run_log_writer(int descriptor, int pipe) {
     setsid();
     signal(SIGTERM, SIG_IGN); /* every signal that stops the server */
@@ -183,8 +178,7 @@ static ssize_t write_now(int descriptor, const char *text, size_t length) {
     return write(descriptor, text, length);
 }
 
-/* Counts the lines as lost, and returns false, unless all bytes were
-   written. */
+/* Counts the lines as lost and returns false, unless all was written. */
 static bool check_written(struct loss *loss, unsigned lines, size_t length,
                           ssize_t written) {
     if (written == (ssize_t)length)

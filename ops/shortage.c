@@ -3,10 +3,9 @@
  * Shortages: each is logged at once, then rarely.
  *
  * If a resource of this host runs out, no connection of a client is kept alive
- * for a SHORTAGE.  Redis may have no free connection (its maxclients), or this
- * host may have no free port or descriptor.  That is not an outage: commands on
- * existing connections are answered.  So for REDIS_SCARCE no idle connection to
- * Redis is kept, and a thread without a connection tries again.
+ * for a SHORTAGE.  If Redis has no free connection (its maxclients), or this
+ * host no free port, existing connections still work.  So for REDIS_SCARCE no
+ * idle connection to Redis is kept, and a thread without one tries again.
  */
 #include "limits.h"
 #include "net/redis/redis.h"
@@ -53,8 +52,6 @@ bool shortage_is_recent(void) {
 
 /* ---- Redis ---- */
 
-/* Returns true if, less than REDIS_SCARCE ago, Redis rejected a connection, or
-   ports or the system's open files ran out. */
 bool redis_is_scarce(int64_t now) {
     return now <
            atomic_load_explicit(&shared->redis.until, memory_order_relaxed);

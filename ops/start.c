@@ -39,8 +39,7 @@ __attribute__((constructor)) static void require_stack(void) {
 
 /* Opens those of the first three descriptors that are closed (`>&-`): otherwise
    a line of the log would go to a client or to Redis.  With O_PATH they can
-   neither be read nor written (EBADF).  The file is not /dev/null, because not
-   every container has one. */
+   neither be read nor written (EBADF).  A container may have no /dev/null. */
 static void open_standard_descriptors(void) {
     int descriptor;
 

@@ -16,9 +16,9 @@
 void output_open(bool log);
 
 /* Starts the log writers that are needed.  Call this function after the user
-   was changed, before any fork or thread.  If no process can be forked
-   (EAGAIN), there is no writer, and write(2) may block.  Returns -1 with errno
-   set for any other failure. */
+   was changed, before any fork or thread.  If no process may be forked
+   (EAGAIN), write(2) may block.  Any other failure: returns -1 with errno
+   set. */
 int output_start_writers(void);
 
 /* ---- shortage.c ---- */
@@ -30,32 +30,26 @@ void shortage_init(void);
 /* ---- budget.c ---- */
 
 /* Sets the limits, in bytes: for all processes together, and for each process.
-   `taken`: a counter for each process, in shared memory, so that the parent of
-   a killed child can reset the child's counter.  Until this call there is no
-   limit. */
+   `taken`: a counter for each process, in shared memory, so that a parent can
+   reset the counter of a killed child. */
 void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
                  size_t slots);
 
 /* ---- memory.c ---- */
 
-/*
- * Returns the memory that all processes of the server together may use, in
- * bytes.  The result is the least of the machine's memory and the limits of the
- * control group (versions 1 and 2) and its parents.  `root` is put before each
- * path that is read: "" except in a test.
- */
+/* Returns the bytes that all processes of the server together may use: the
+   least of the machine's memory and the limits of the control group (versions 1
+   and 2) and its parents.  `root` is put before each path: "" except in a
+   test. */
 uint64_t memory_granted(const char *root);
 
 /* Returns the lower of RLIMIT_AS and RLIMIT_DATA, which limit each process. */
 size_t memory_of_process(void);
 
 /* Reads and returns the memory that the server may use.  Call it before the
-   server confines itself.
-
-   From now on the C library returns each block of LARGE_BLOCK bytes or more to
-   the kernel as soon as it is freed.  By default the C library returns only the
-   first such blocks, and keeps later blocks of the same size (mallopt(3),
-   M_MMAP_THRESHOLD). */
+   server confines itself.  From now on the C library returns each block of
+   LARGE_BLOCK bytes or more to the kernel when it is freed, and not only the
+   first of them (mallopt(3), M_MMAP_THRESHOLD). */
 size_t memory_init(void);
 
 /* If there is no memory for that size and RESERVED_MEMORY, prints that and

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts requests in memory that all processes of a server share; prints the
-   sums at the server's end. */
+/* Counts requests, for all processes of a server, and prints the sums. */
 #include "app/exchange.h"
 #include "ops.h"
 #include "process/shared.h"
@@ -58,10 +57,8 @@ static long peak_memory(void) {
 static void print_resources(uint64_t requests, FILE *stream) {
     struct rusage self, children;
 
-    /* A child's time counts once the child has been waited for: see
-       getrusage(2).  The sum is exact, but many kernels separate user and
-       system time only at clock ticks.  If a child ends before the first tick,
-       all its time counts as user time. */
+    /* A child's time counts once the child has been waited for.  The sum is
+       exact; many kernels separate user and system time at clock ticks. */
     if (getrusage(RUSAGE_SELF, &self) < 0 ||
         getrusage(RUSAGE_CHILDREN, &children) < 0)
         return;
@@ -84,8 +81,7 @@ static int compare(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* Prints the distribution of requests over the workers.  Idle workers are those
-   without a single request. */
+/* Prints the distribution of requests over the workers. */
 static void print_workers(const struct counters *counters, size_t workers,
                           FILE *stream) {
     uint64_t *requests = malloc(workers * sizeof requests[0]);

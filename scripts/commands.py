@@ -21,7 +21,7 @@ HEAD = """\
 
 The options come from `--help`. `make TARGET ARGS="..."` passes options to the command of that name;
 `make bench` runs `sweep`, and with `HOSTS=` it runs `hosts`. Without make, the commands are
-`.venv/bin/zerohttpd COMMAND ...`. The times are those of two CPUs, without the installation.
+`.venv/bin/zerohttpd COMMAND ...`. The times were measured on two CPUs, without the installation.
 """
 TARGET = re.compile(r"^([a-z._-]+):.*##-? ([A-Z]\w+): (.*)$", re.MULTILINE)
 

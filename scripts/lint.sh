@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$project"
 
 # Sets the array `files` to the files that git tracks or would add, without results of a build. Git
-# rejects another user's folder that is no safe.directory. A check without files must fail.
+# rejects another user's folder unless safe.directory lists it. A check without files must fail.
 list() {
     local found
     found=$(git -c safe.directory='*' ls-files --cached --others --exclude-standard -- "$@") || found=
@@ -67,7 +67,7 @@ not_licensed=(
     LICENSE '*.md'                      # texts for readers: README names the licence
     'public/*' 'templates/*'            # the served files, whose bytes are measured
     '*.json' '*.csv' '*.png' '*.gz'     # formats without comments
-    '*/ldflags'                         # options of the linker, also without comments
+    '*/ldflags'                         # options of the linker: a format without comments
     'tests/fuzz/corpus/*' '**/recorded/*' tests/e2e/kinds/cost.txt tests/e2e/kinds/claims.txt tests/e2e/http/cases.txt  # inputs and recorded data
     '*.patch'                           # changes of files that have the licence line
     'requirements/*.txt' '*/go.sum'     # written by tools

@@ -102,7 +102,7 @@ find_python() {
     done
     if python_is_new_enough /usr/bin/python3 ||
         { [[ ! -x /usr/bin/python3 ]] && archive_python_is_new_enough; }; then
-        need python3-venv "for Python packages of the project's own" false
+        need python3-venv "for the project's own Python packages" false
         python=/usr/bin/python3
         return
     fi

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.records.inherited import forget_foreign_variables
+from bench.subjects.subject import discover
 
 forget_foreign_variables()
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -23,7 +24,13 @@ WAITING = {REPOSITORY / "tests" / "e2e", REPOSITORY / "tests" / "bench" / "grade
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Report each failure when it happens, so that an interrupted run reports it, too."""
+    """Reject unknown servers. Report each failure when it happens, so that an interrupted run
+    reports it, too."""
+    known = discover(REPOSITORY)
+    if unknown := [name for name in config.getoption("--server") if name not in known]:
+        raise pytest.UsageError(
+            f"--server: no such server: {', '.join(unknown)}; there are: {', '.join(known)}"
+        )
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(NameFailures(terminal), "name-failures")
@@ -43,7 +50,7 @@ class NameFailures:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests if only a commit is tested, and order the other tests for xdist."""
+    """With --commit, leave out slow tests. Order the other tests for xdist."""
     is_named = config.args_source != pytest.Config.ArgsSource.TESTPATHS
     if config.getoption("--commit") and not is_named and not config.getoption("keyword"):
         config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])

@@ -46,7 +46,8 @@ def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
 
 
 def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
-    """Yield runs of pairs of lines. True: the pairs of this run are equal, and may be folded."""
+    """Yield (equal, pairs) for each run of consecutive pairs of lines that are all equal or all
+    different. A run of equal lines may be folded."""
     for kind, *ends in _blocks(left, right):
         begin, end, begin_right, end_right = ends
         yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]

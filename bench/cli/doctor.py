@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from bench.doctor import doctor, limits
 from bench.readers.console import console
-from bench.records.environment import NOT_WELL
+from bench.records.conditions import PLAIN_PREFIX
+from bench.records.environment import NOT_WELL, DoctorLine
 from bench.services.redis_server import ExistingRedis
 from bench.studies.runs import plan_runs
 from bench.subjects.subject import select
@@ -24,9 +25,24 @@ def run(words: Sequence[str]) -> int:
     )
     add_plan(parser)
     options = chosen_options(parser.parse_args(words))
-    subjects = select(options.subjects, options.programs)
+    unbuilt: list[str] = []
+    subjects = select(options.subjects, options.programs, unbuilt=unbuilt)
     runs = plan_runs(options.parts, subjects).runs
     redis = ExistingRedis(options.redis) if options.redis else None
     lines = doctor.diagnose(runs, limits.look(), redis).lines
+    if unbuilt:
+        lines.append(_unbuilt(unbuilt))
     doctor.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))
+
+
+def _unbuilt(names: Sequence[str]) -> DoctorLine:
+    """Return the note about servers that are not built. The doctor needs no executable."""
+    target = "plain" if all(name.startswith(PLAIN_PREFIX) for name in names) else "all"
+    return DoctorLine(
+        topic="servers",
+        have=f"not built: {', '.join(names)}",
+        need="built before a sweep",
+        state="note",
+        fix=f"make {target}   (make bench does this, too)",
+    )

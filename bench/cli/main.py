@@ -165,7 +165,7 @@ def parser() -> argparse.ArgumentParser:
     listed = "\n".join(f"  {name:<12} {command.what}" for name, command in COMMANDS.items())
     top = argparse.ArgumentParser(
         prog="zerohttpd",
-        usage="zerohttpd COMMAND ...",
+        usage="zerohttpd COMMAND ...   (zerohttpd --help lists the commands)",
         description="Measure the servers. Commands (each takes --help):\n" + listed,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -23,7 +23,21 @@ def compared(words: Sequence[str]) -> int:
     for name in ("before", "after"):
         parser.add_argument(name, type=Path, help="a results.json, or its folder")
     chosen = parser.parse_args(words)
+    for results in (chosen.before, chosen.after):
+        _require(results, EXAMPLE)
     return compare(chosen.before, chosen.after, console())
+
+
+EXAMPLE = "results/2026-11-25_12-30-00"
+
+
+def _require(results: Path, example: str) -> None:
+    """Raise a UserError with an example if the results do not exist."""
+    if not results.exists():
+        raise UserError(
+            f"the file or folder {results} does not exist; give the folder of a sweep, "
+            f"e.g. {example}"
+        )
 
 
 FLEETS = "4,40,400"
@@ -54,11 +68,7 @@ def run(words: Sequence[str]) -> int:
         f"a sweep through nginx (docs/explanation/capacity.md); for example {FLEETS}",
     )
     chosen = parser.parse_args(words)
-    if not chosen.results.exists():
-        raise UserError(
-            f"the file or folder {chosen.results} does not exist; give the folder of a sweep, "
-            "e.g. make report RESULTS=results/2026-11-25_12-30-00"
-        )
+    _require(chosen.results, f"make report RESULTS={EXAMPLE}")
     if chosen.targets:
         results = load(chosen.results)
         return targets.show(results, targets.expected_of(results), console())

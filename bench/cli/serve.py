@@ -19,7 +19,7 @@ from bench.live.look import Look
 from bench.live.room import Room, RoomPage, questions
 from bench.live.web import Live
 from bench.records.errors import Interrupted, UserError
-from bench.records.values import add_value, milliseconds, positive
+from bench.records.values import add_value, milliseconds, positive, words_of
 from bench.services.redis_server import ExistingRedis, PrivateRedis, SlowRedis
 from bench.subjects.running import RunningServer, lines_of
 from bench.subjects.subject import NO_CONDITIONS, Place, Subject, select, server_names
@@ -37,7 +37,7 @@ def run(words: Sequence[str]) -> int:
     missing.
     """
     options = _parser().parse_args(words)
-    servers = select(server_names(options.server))
+    servers = select(server_names(words_of(options.server)))
     if options.redis and len(servers) > 1:
         raise UserError("--redis works with one server only: two would share the guestbook")
     ports = [options.port + place if options.port else 0 for place in range(len(servers))]

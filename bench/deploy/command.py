@@ -228,7 +228,7 @@ def parser() -> argparse.ArgumentParser:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the values of this command's own options, and in `sweep` the arguments for the sweep
-    on the load host. Check all of them, as far as this host can. Raises UserError."""
+    on the load host. Check both groups of options as far as this host can. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
     theirs = sweep_parser().parse_args(rest)  # ends this process if an argument is wrong
     if getattr(theirs, "hosts", None):
@@ -270,7 +270,8 @@ def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, sc
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = scratch / "load_host.json"
-    on_load_host(host, (), terminal=False)  # raises its error before hosts are changed
+    # Reject a password now, before the step "prepare" changes the hosts.
+    on_load_host(host, (), terminal=False)
     status = FAILED
     before = _folders(options.results)
     try:

@@ -137,7 +137,7 @@ def pack_packages(folder: Path) -> dict[str, Json]:
 
 
 def _install(target: Path) -> None:
-    """Install the packages into a folder. The file pins all versions, so pip chooses no version."""
+    """Install the packages of REQUIREMENTS, which pins all versions, into a folder."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     pip += ["--no-user"]  # overrides `user = yes` in a pip.conf
     what = ["--no-deps", "--target", str(target), "--requirement", str(REQUIREMENTS)]

@@ -180,7 +180,7 @@ def _of_servers(
         have=number(memory),
         need=f"{max(ended):,} for a run; with {ample:,} no run has to wait",
         levels=sorted({r.connections for r, n in zip(runs, ended, strict=True) if n > memory}),
-        consequence="the kernel drops excess entries, so clients that still read may be reset",
+        consequence="the kernel drops excess entries, so a client may get a reset too early",
         fix=TIME_WAIT_FIX,
     )
     yield Finding(

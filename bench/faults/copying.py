@@ -31,7 +31,7 @@ FOLDER = ROOT / "course" / "faults"
 STEPS = 3
 """The number of hints before the explanation."""
 ORIGINAL = ".original"
-"""The file in a copy that has the path of the original folder."""
+"""A file in each copy; it contains the path of the original folder."""
 
 
 class Incident(BaseModel):
@@ -171,7 +171,7 @@ def copy_files(folder: Path) -> None:
             continue
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # git may list a removed new file
+        with contextlib.suppress(FileNotFoundError):  # git may list a removed file
             shutil.copy2(ROOT / name, target, follow_symlinks=False)
 
 
@@ -184,8 +184,8 @@ def _lend_packages(folder: Path) -> None:
     """Create a .venv in the copy with the packages of this project, but with bench/ and lab/ of the
     copy.
 
-    A file *.pth adds the folders that it names to Python's path. Files *.pth in these folders are
-    not read, so this project's own entry has no effect there."""
+    A file *.pth lists folders, which Python adds to its path. Python reads no *.pth file in these
+    folders, so this project's own entry has no effect there."""
     place = folder / ".venv"
     venv.EnvBuilder(symlinks=True).create(place)
     packages = next(place.glob("lib/python*/site-packages"))

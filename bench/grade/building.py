@@ -105,7 +105,8 @@ def require_limits() -> None:
 
 
 def can_build(flag: str, folder: Path) -> bool:
-    """Return whether gcc can build an empty program in `folder` with a flag, and it runs."""
+    """Return whether gcc can build an empty program in `folder` with a flag, and the program
+    runs."""
     source, program = folder / "empty.c", folder / "empty"
     source.write_text("int main(void) { return 0; }\n")
     built = ended_well(["gcc", flag, str(source), "-o", str(program)])
@@ -191,7 +192,7 @@ class Expected:
     """The text that must be in Redis afterwards, exactly once."""
     path: str = ""
     also: int = 0
-    """Another status that is correct, with any body."""
+    """Another correct status; its response may have any body."""
 
     @property
     def method(self) -> str:

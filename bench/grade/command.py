@@ -38,7 +38,7 @@ from bench.host.kernel import raise_descriptors
 from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import UserError
-from bench.records.values import each_of
+from bench.records.values import add_value, each_of, whole
 from bench.subjects.subject import Subject, said_of
 
 NAMES = [stage.name for stage in STAGES]
@@ -164,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
         help="folder of the server: e.g. 08_mine, or the path of any folder with a main.c",
     )
     seeds = "seed of the random files and requests, to repeat a grading (default: a new seed)"
-    add("--seed", type=int, metavar="N", help=seeds)
+    add_value(parser, "--seed", whole, "2024", metavar="N", help=seeds)
     add_only(parser)
     add("--json", action="store_true", help="print the whole grade as JSON, for other programs")
     add("--schema", action="store_true", help="print the JSON Schema of the output of --json")
@@ -205,7 +205,7 @@ def end_text(grade: Grade, folder: str) -> str:
     rest = " ".join(grade.skipped)
     hint = (
         "\nThe time limit of the grading was reached before checks for "
-        f"{sum(grade.skipped.values())} points. Grade the rest with:\n"
+        f"{sum(grade.skipped.values())} points. Run these checks with:\n"
         f"  make grade SERVER={folder} ARGS='--only {rest}'"
         if rest
         else ""

@@ -58,7 +58,7 @@ def without(project: Path, folder: Path) -> list[Path]:
 
 
 def raise_fence(paths: Sequence[str]) -> None:
-    """Restrict this process, its later programs and its children. Raises OSError."""
+    """Restrict this process, also after exec, and its children. Raises OSError."""
     everything = ALL_OF_VERSION[min(version(), max(ALL_OF_VERSION))]
     attributes = struct.pack("=Q", everything)
     rules = _sure(CREATE_RULESET, attributes, len(attributes), 0)

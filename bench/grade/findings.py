@@ -21,8 +21,8 @@ SANITIZER = "output of the sanitizer"
 
 OVER = "the time limit of the grading was reached"
 """The reason why a check was not run."""
-HAS_ASSEMBLER = "the server has assembler, which its author must be able to explain"
-"""This remark costs no points. The assembler may be the compiled code of another server."""
+HAS_ASSEMBLER = "the server has assembler code, which its author must be able to explain"
+"""This remark costs no points. Assembler code may be the compiled code of another server."""
 Came = Literal["right", "failed", "follows", "by nature", "not tried"]
 FaultName = Literal[
     "does-not-compile",
@@ -107,8 +107,11 @@ class Failed(Exception):
         """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
         self.locked: Sequence[str] = ()
         """The threads that waited for the same lock when no response came (`kept_lock`)."""
+        self.alone = False
+        """Whether the last request alone, on a new connection, fails in the same way."""
         self.afterwards = False
-        """Whether the check had passed before; such a fault costs points only once."""
+        """Whether the check had passed, and the server failed after it. If several checks find the
+        same fault in this way, only the first one costs points."""
 
 
 class NotHere(Exception):
@@ -174,7 +177,7 @@ class Grade(BaseModel):
     """A grading with this seed repeats the same requests."""
     seconds: float
     isolation: list[str]
-    """The parts of the sandbox that were in force, and those that were not."""
+    """The parts of the sandbox that were in force, and the parts that were not."""
     stages: list[StageOutcome]
     faults: list[str]
     """The short names of all faults that were found."""

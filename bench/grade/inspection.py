@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.grade.building import Expected
 from bench.grade.findings import Failed, FaultName, NotHere
-from bench.grade.scene import CLOSE, IDLE_END_SECONDS, WORKERS, Scene, is_zombie
+from bench.grade.scene import CLOSE, IDLE_END_SECONDS, WORKERS, Scene, fault_of_end, is_zombie
 from bench.host.accounting import rusage_of_reaped
 from bench.host.kernel import cpu_ticks, difference
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
@@ -35,7 +35,7 @@ QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
 
 def busy_others() -> Callable[[], float]:
     """Return a function that returns the share of CPU time that other programs have used since this
-    call. This process and its ended children are not other programs."""
+    call. This process and its ended children do not count."""
     cpus = os.sched_getaffinity(0)
 
     def own_seconds() -> float:
@@ -188,8 +188,8 @@ def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
 def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
-    """Raise Failed unless `count` returns at most `most` in time. `left`: the finding, {} the
-    number."""
+    """Raise Failed unless `count` returns at most `most` in time. `left`: the finding, with {}
+    for the number."""
     if not scene.until(lambda: count() <= most):
         scene.alive()
         raise Failed(fault, left.format(count()))
@@ -237,7 +237,8 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     ended = scene.stop()
     if ended is None or ended.status != 0:
         how = ended.describe() if ended else "did not end"
-        raise Failed("bad-status", f"{seen}; after the stop signal the server {how}")
+        fault = fault_of_end(ended.status if ended else 0, "bad-status")
+        raise Failed(fault, f"{seen}; after the stop signal the server {how}")
     counted = ended.statistics.requests if ended.statistics else None
     if (counted or 0) + SLACK < len(scene.answered):
         raise Failed(

@@ -71,8 +71,8 @@ class Limits:
 
 
 def enter(arguments: Sequence[str]) -> None:
-    """Execute Python with these arguments in new namespaces. Return if this process already runs in
-    them, or if this machine allows none."""
+    """Execute Python with these arguments in new namespaces. Do nothing if this process already
+    runs in them, or if this machine allows none."""
     if INSIDE in os.environ:
         if os.environ[INSIDE] != "none":
             _die_with_parent()
@@ -107,7 +107,7 @@ def isolation() -> list[str]:
     return [
         *(network if way != "none" else [f"NO network of its own: {refused}"]),
         rights,
-        "only the system's files and its own, and none to write"
+        "read access only to the system's files and its own, and no write access"
         if landlock
         else "NO limit to the files that it may open: this kernel has no Landlock",
         f"limits: {limits.processor_seconds} s of CPU time, {limits.descriptors} "

@@ -297,7 +297,7 @@ class Scene:
                     client.port,
                 ) from error
             first = data.split(b"\r\n", 1)[0]
-            is_line = b" HTTP/1." in first  # not the rest of a request
+            is_line = b" HTTP/1." in first  # otherwise the data are a later part of a request
             asked = f"`{first[:60].decode('latin-1')}`: " if is_line else ""
             fault = "bad-head" if isinstance(error, NotHttp) else fault
             failed = Failed(fault, f"{asked}{error}", client.port, sure=in_time)
@@ -311,7 +311,7 @@ class Scene:
         return answer
 
     def file(self, path: str = "") -> None:
-        """Request a small file. Raises Failed unless it arrives complete and correct."""
+        """Request a small file. Raises Failed unless the file arrives complete and correct."""
         path = path or self.site.first
         self.require(self.site.file(path), self.get(path))
 
@@ -391,9 +391,7 @@ class Scene:
             return
         ended = self.stop()
         status = ended.status if ended else None
-        fault: FaultName = "crash"
-        if status is not None:
-            fault = ENDED_BY.get(-status, self.gives_up if status > 0 else "crash")
+        fault = fault_of_end(status, self.gives_up)
         said = f"; its last output: {ended.last_words}" if ended and ended.last_words else ""
         raise Failed(fault, f"the server ended during the check ({_status_words(status)}){said}")
 
@@ -545,6 +543,16 @@ def in_words(share: float) -> str:
     if share == ALL_CALLS:
         return "the server made system calls all the time"
     return f"one thread ran or waited for a CPU for {share:.0%} of the time"
+
+
+def fault_of_end(status: int | None, otherwise: FaultName) -> FaultName:
+    """Return the fault of a server that ended with this status, which is negative for a signal.
+    `otherwise`: the fault if the server exited, or ended by SIGTERM or SIGINT."""
+    if status is None:
+        return "crash"
+    if status >= 0 or -status in (signal.SIGTERM, signal.SIGINT):
+        return otherwise
+    return ENDED_BY.get(-status, "crash")
 
 
 def _status_words(status: int | None) -> str:

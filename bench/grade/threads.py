@@ -2,6 +2,7 @@
 """Inspect the threads of processes: the system calls in which they wait, and how often they wake
 up."""
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from bench.host.programs import call_name
 
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
 STUCK_SECONDS = 0.8
+_WAITS = re.compile(r"\d+ (?:accept|p?poll|epoll_p?wait|p?select)")
 
 
 def kept_lock(pids: Sequence[int]) -> list[str]:
@@ -43,10 +45,10 @@ def wake_ups(pids: Sequence[int]) -> dict[int, int]:
     return found
 
 
-def in_accept(pids: Sequence[int]) -> list[int]:
-    """Return the processes whose first thread waits in accept."""
-    calls = ((pid, _call(Path(f"/proc/{pid}/task/{pid}"))) for pid in pids)
-    return [pid for pid, call in calls if call and call_name(call[0]).startswith("accept")]
+def wait_for_clients(pids: Sequence[int]) -> list[str]:
+    """Return a line for each process whose first thread sleeps in accept or poll, or in a
+    similar call."""
+    return [line for line in sleeping(pids) if _WAITS.match(line) and int(line.split()[0]) in pids]
 
 
 def sleeping(pids: Sequence[int]) -> list[str]:
@@ -57,7 +59,7 @@ def sleeping(pids: Sequence[int]) -> list[str]:
 
 def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
     """Return the address of the mutex for which each thread waits, by thread. The C library uses
-    this futex operation for mutexes only, not for condition variables or semaphores."""
+    FUTEX_WAIT with CONTENDED for mutexes only, not for condition variables or semaphores."""
     found = {}
     for task in _tasks(pids):
         call = _call(task)

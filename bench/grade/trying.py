@@ -43,8 +43,8 @@ from bench.timeline.record import TRACED, Refused, require_tracing
 AT_ONCE = 8
 """The number of checks that run at the same time; together they use less than one CPU."""
 SLOWER = 1.5
-"""A server is too slow if its checks take this many times the usual time, and not all fit into the
-time limit."""
+"""A server is too slow if its checks take this many times the usual time, and some checks are
+beyond the time limit."""
 LANES = 2
 """The number of lanes of a check: for the graded server, and for the reference server."""
 DATABASE = 7
@@ -221,7 +221,7 @@ class World:
         return self._judged(outcome, check, failures, proof)
 
     def _attempt(self, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
-        """Run a check once. Return None if there is no time for it, or if the time was over when
+        """Run a check once. Return None if too little time is left, or if the time was over when
         the check failed. `lane`: see `Scene.lane`. Raises Interrupted, UserError."""
         if self.scene.left() < check.seconds:
             return None
@@ -276,8 +276,8 @@ class World:
     def _judged(
         self, outcome: CheckOutcome, check: Trial, failures: Sequence[Failed], trace: Sequence[str]
     ) -> CheckOutcome:
-        """Return the outcome of a failed check. A failure with its own proof counts as the
-        cause."""
+        """Return the outcome of a failed check. It names the first failure with a proof other than
+        the trace; if there is none, it names the first failure."""
         cause = next((one for one in failures if one.proof), failures[0])
         outcome.came = "failed"
         outcome.finding = finding(cause, trace)

@@ -97,7 +97,7 @@ class Usage(NamedTuple):
     """The microseconds in which a process of the server waited for a CPU and no process of the
     server ran (PSI); None if the kernel does not report this time."""
     periods: Periods | None
-    """None: there is no quota."""
+    """None if there is no quota."""
 
     @property
     def wanted_us(self) -> float | None:
@@ -114,8 +114,8 @@ class Group:
     """A control group for one server. Close it when the server has ended."""
 
     def __init__(self, parent: Path, quotas: Path | None = None, share: float = 0.0) -> None:
-        """Create the group in the folder `parent`. With `quotas`, limit its processes to a `share`
-        of one core, by a group in the folder `quotas`; in version 2 this is the same group. May
+        """Create the group in the folder `parent`. With `quotas`, also create a group in the folder
+        `quotas` (in version 2 the same group), whose processes get only a `share` of one core. May
         raise OSError."""
         owner, self._share = f"{_process_namespace()}-{os.getpid()}", share
         self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
@@ -131,7 +131,7 @@ class Group:
 
     @property
     def folders(self) -> list[Path]:
-        """Return the group's folder for accounting, and its folder for the quota if they differ."""
+        """Return the group's folder for accounting, and the folder for the quota if it differs."""
         return list(dict.fromkeys([self._folder, self._limited]))
 
     def wrap(self, command: Sequence[str]) -> list[str]:
@@ -158,7 +158,7 @@ class Group:
 
     def close(self) -> None:
         """Kill all processes of the group and remove the group."""
-        with contextlib.suppress(OSError):  # Linux before 5.14 has no such file
+        with contextlib.suppress(OSError):  # Linux before 5.14 has no cgroup.kill
             (self._folder / "cgroup.kill").write_text("1")
         for folder in self.folders:
             remove_group(folder)
@@ -306,8 +306,8 @@ class Slicing:
 
 
 def new_group(parent: Path | None, slicing: Slicing | None, quota: float) -> Group | None:
-    """Return a new group: with `quota`, by the method `slicing`; without, in the folder `parent`,
-    and None if `parent` is None. Raises StartError or OSError."""
+    """Return a new group with `quota`, by the method `slicing`. If `quota` is 0, return a group in
+    the folder `parent`; None if `parent` is None. Raises StartError or OSError."""
     if not quota:
         return Group(parent) if parent else None
     if slicing is None:

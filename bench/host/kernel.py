@@ -111,9 +111,9 @@ def raise_descriptors() -> None:
 # can answer a segment that the other side repeats. Linux keeps a connection for 60 s, and at most
 # `tcp_max_tw_buckets` connections (ip-sysctl.rst); it forgets further connections at once. Then a
 # client that is still reading gets a reset when its kernel sends another acknowledgement. ab counts
-# this as an "exception", discards the response, and waits until its timeout. With a limit of 1,000
-# on a busy machine, 13 of 40 runs for an 80 KB file failed for this reason (500 connections, 5,000
-# requests), and 0 of 40 runs for the redirect, whose response is one segment.
+# this as an "exception", discards the response, and waits until its timeout. On a busy machine
+# with a limit of 1,000, 13 of 40 runs for an 80 KB file failed for this reason (500 connections,
+# 5,000 requests). None of 40 runs for the redirect failed, because its response is one segment.
 
 REST_SECONDS = 60
 """The time of TIME_WAIT on Linux: the constant TCP_TIMEWAIT_LEN."""

@@ -210,7 +210,7 @@ class Mount(NamedTuple):
 
     point: Path
     root: str
-    """The group that is mounted there; "/": the top of the hierarchy."""
+    """The group that is mounted at `point`; "/": the top of the hierarchy."""
     version: str
     controllers: frozenset[str]
 

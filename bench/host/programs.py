@@ -91,6 +91,6 @@ def require(name: str, group: str) -> str:
 
 def search_path() -> str:
     """Return PATH with additional folders of programs."""
-    # Often not in PATH: nginx (Debian), Go (its own installer), oha (scripts/setup.sh, or cargo).
+    # Often not in PATH: folders of nginx (Debian), Go (installer), oha (scripts/setup.sh, cargo).
     others = ("/usr/sbin", "/usr/local/go/bin", str(TOOLS), str(Path.home() / ".cargo" / "bin"))
     return os.pathsep.join([os.environ.get("PATH", ""), *others])

@@ -20,8 +20,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def declaration(model: type[Model], file: Path, **more: object) -> Model:
-    """Return the content of a TOML file, with `more`, as a model. Raises UserError if the file
-    cannot be read or is not valid."""
+    """Return a model with the fields of a TOML file and the fields `more`. Raises UserError if the
+    file cannot be read or is not valid."""
     try:
         return model.model_validate({**toml_of(file), **more})
     except (OSError, ValueError, RecursionError) as error:  # invalid TOML, or invalid for the model

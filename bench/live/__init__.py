@@ -15,5 +15,5 @@ outside.
     metrics        the figures of the page in the text format of Prometheus
 
 The server need not cooperate. The kernel may let only the parent of a process read what the process
-waits for (ptrace(2), "Yama"), so the parent observes: `zerohttpd serve`, which starts the server.
+waits for (ptrace(2), "Yama"), so `zerohttpd serve`, which starts the server, also observes it.
 """

@@ -29,7 +29,7 @@ SILENT_SECONDS = 30.0
 HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
 
 VISITOR_EVERY = 0.45
-"""Not a multiple of the time between two observations, so that they show visitors at all stages."""
+"""Not a multiple of the observation interval, so the page shows visitors at all stages."""
 VISITORS_MOST = 30
 """The largest number of visitors that wait at once; the next visitor comes when a visitor has been
 served."""
@@ -53,7 +53,7 @@ class Title(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the singular, with the number if there is one."""
+        """Return the singular, followed by `number` if it is not 0."""
         return f"{self.one} {self.number}" if self.number else self.one
 
 
@@ -68,11 +68,11 @@ class Who(Enum):
 
 @dataclass(eq=False)
 class OwnClient:
-    """A client of ours with one request, and the result. Times are from time.monotonic()."""
+    """A client of this program: its request and the result. Times are from time.monotonic()."""
 
     who: Who
     number: int
-    """Counted for each kind, from 1."""
+    """The number of the client among the clients of its kind, from 1."""
     path: str
     """The path of the request."""
     begin: float
@@ -88,8 +88,8 @@ class OwnClient:
 
 
 class Burst(NamedTuple):
-    """The state of the last burst: the numbers of requests that will be sent, have ended, and were
-    answered well."""
+    """The state of the last burst: the numbers of requests that will be sent, have ended, and got
+    the status 200."""
 
     asked: int
     done: int

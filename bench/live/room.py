@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The predictions of a room: one question at a time, and one prediction for each browser. Students
-predict on a page for browsers on other machines, which has its own port.
+predict on a separate page with its own port, which browsers on other machines can open.
 
 A prediction is the number of a choice in the list, so no text of a student is stored or shown.
 Predictions are only in memory, without names, and the next question deletes them.
@@ -223,7 +223,7 @@ class RoomPage(ThreadingHTTPServer):
         super().close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: most errors are clients that have disconnected."""
+        """Print nothing: most errors are caused by clients that disconnect."""
 
 
 class _Limited(io.RawIOBase):
@@ -290,6 +290,6 @@ class _Student(PageHandler):
         room, browser = self.server.room, self._browser()
         mine = room.prediction(browser)
         text = self.server.template.render(room=room, mine=mine, reason=reason)
-        # Lax: a browser sends the cookie with a link from another site, but not with a form.
+        # Lax: requests by a link on another site have the cookie, requests by a POST form do not.
         cookie = f"room={secrets.token_urlsafe(16)}; Path=/; HttpOnly; SameSite=Lax"
         self.answer(status, HTML, text, {} if browser else {"Set-Cookie": cookie})

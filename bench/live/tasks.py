@@ -136,7 +136,7 @@ def _task(pid: int, folder: Path, fields: list[str]) -> Task:
         try:
             call, arguments = call_in((folder / "syscall").read_text())
             ran = int((folder / "schedstat").read_text().split()[0])
-        except OSError:  # no permission: this process is not its parent
+        except OSError:  # no permission: this process is not the task's parent
             channel = text_of(folder / "wchan").removeprefix("0")  # 0: in no function
     return Task(pid, number, runs, call, arguments, channel, ran)
 
@@ -160,8 +160,8 @@ def inode_of(task: Task, descriptor: int) -> int:
 
 
 def watched(task: Task) -> int | None:
-    """Return the only descriptor for which a task sleeps in poll or ppoll; None if there are
-    several or none, or if the task's memory cannot be read."""
+    """Return the only descriptor for which a task sleeps in poll or ppoll. Return None if the call
+    has several or no descriptors, or if the task's memory cannot be read."""
     with suppress(OSError, struct.error):
         if task.arguments[1] == 1:
             memory = os.open(PROC / str(task.process) / "mem", os.O_RDONLY | os.O_CLOEXEC)

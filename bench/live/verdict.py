@@ -9,11 +9,11 @@ from bench.live.waits import WaitGroup
 from bench.records.words import plural
 
 STUCK_SECONDS = 1.0
-"""Visitors that wait for longer count as delayed."""
+"""Visitors that wait for longer than this count as delayed."""
 RECENT_SECONDS = 8.0
 """The sentences describe the visitors of the last RECENT_SECONDS."""
 SLOW_SECONDS = 0.2
-"""If a response with the guestbook takes longer, it has waited for Redis."""
+"""If a response with the guestbook takes longer than this, it has waited for Redis."""
 
 
 class Tasks(NamedTuple):
@@ -67,7 +67,7 @@ def _burst(burst: Burst | None, tasks: Tasks) -> str:
     if tasks.has_loop:
         how = "An event loop served all these clients in turn"
     elif tasks.alone:
-        how = "No second process or thread was seen"  # a child may have ended before
+        how = "No second process or thread was seen"  # a child may have ended unseen
     else:
         how = f"The clients were served by different {tasks.kind}"
     took = f"each took up to {_time(burst.longest)}"
@@ -75,7 +75,7 @@ def _burst(burst: Burst | None, tasks: Tasks) -> str:
 
 
 def _usual(waits: Waits) -> str:
-    """Return how long the visitors waited, for when no button has an effect."""
+    """Return how long the visitors waited, for a time in which no button has an effect."""
     if waits.failed:
         who = plural(waits.failed, "visitor")
         return f"{who} of the last {RECENT_SECONDS:.0f} s got an error or no answer."

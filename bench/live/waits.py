@@ -30,7 +30,7 @@ class Wait(NamedTuple):
     by_many: str = ""
     """The words for `whom` in a group with several members; empty: `whom`."""
     number: int = 0
-    """The number of the silent client for which a task waits; 0 for others."""
+    """The number of the silent client for which a task waits; 0: no silent client."""
     silent: bool = False
     """Whether the task waits for a silent client."""
 
@@ -97,7 +97,7 @@ class Sockets:
     redis: set[int] = field(default_factory=set)
     """The inodes of the connections to Redis."""
     asks_redis: bool = False
-    """Whether a command has been sent to Redis and no reply has come since; also true if a reply
+    """Whether a command has been sent to Redis and no reply has come since. Also true if a reply
     and a command came in the same step of the kernel's timer."""
     open: list[Socket] = field(default_factory=list)
     """The connections that neither side has closed."""
@@ -201,7 +201,7 @@ def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
     if task.call in (*TO_READ, *TO_WRITE, "connect"):
         return _peer(tasks.inode_of(task, task.arguments[0]), task.call, seen, names)
     where = f" (in {task.channel})" if task.channel else ""
-    return Wait("other", "" if task.call else f"something that this user may not read{where}")
+    return Wait("other", "" if task.call else f"something that this user cannot read{where}")
 
 
 def _polling(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
@@ -236,8 +236,8 @@ class Sleep(NamedTuple):
 
 
 def sleeps_of(found: list[Task], before: dict[int, Sleep], now: float) -> dict[int, Sleep]:
-    """Return the sleep of each task by number; for a task that has not run since, the sleep in
-    `before`."""
+    """Return the sleep of each task by number. A task that has not run since the last call keeps
+    its sleep in `before`."""
     sleeps = {}
     for task in found:
         sleep = Sleep((task.call, task.arguments, task.ran_ns), now)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The page, its events and its buttons: on loopback, and only for pages of this server.
 
-Three kinds of clients are rejected: other machines, because the server listens on 127.0.0.1; a page
-of another site in a browser of this machine, because its Origin is not ours; and a page whose host
-name resolves to 127.0.0.1 (DNS rebinding), because its Host is not ours.
+Other machines cannot connect, because the server listens on 127.0.0.1. Requests from pages of other
+sites in a browser of this machine are rejected by their Origin. Requests for a host name that
+another site resolves to 127.0.0.1 (DNS rebinding) are rejected by their Host.
 """
 
 import json
@@ -50,7 +50,7 @@ class Live(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, looks: list[Look], port: int, room: RoomPage | None = None) -> None:
-        """Listen on the port, or on any free port if it is in use. Raises OSError."""
+        """Listen on the port; if the port is in use, listen on any free port. Raises OSError."""
         try:
             super().__init__((ADDRESS, port), _Handler)
         except OSError:
@@ -94,7 +94,7 @@ class Live(ThreadingHTTPServer):
             action(look.clients)
 
     def send_events(self, write: Callable[[bytes], object]) -> None:
-        """Write each observation as an event until the reader leaves."""
+        """Write each observation as an event until the browser disconnects."""
         self.watch.watch(1)
         try:
             last = time.monotonic()

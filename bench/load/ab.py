@@ -117,7 +117,7 @@ def completed_before_abort(text: str) -> int | None:
 def abort_message(errors: str) -> str:
     """Return ab's error from its standard error: `apr_socket_recv: Connection reset by peer (104)`.
 
-    Return "" without an error. Leave out the usage text that ab prints after a wrong option.
+    Return "" if there is no error. Leave out the usage text that ab prints after a wrong option.
     """
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     return lines[0] if lines else ""

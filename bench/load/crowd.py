@@ -42,7 +42,7 @@ CONNECT_SECONDS = 0.2
 AT_ONCE = 200
 """The maximum number of connections that are opened between two reads."""
 LOOK_SECONDS = 0.1
-"""The interval at which a slow head gets a byte, and closed connections are replaced."""
+"""The interval at which a slow client sends a byte, and closed connections are replaced."""
 REFRESH_SECONDS = 3.5
 """The interval of requests on an idle connection, which servers would close after 5 s."""
 OPENING_SECONDS = 3.0
@@ -53,7 +53,7 @@ SMALL_BUFFER = 4096
 PIPELINED = 20
 """The number of requests that a slow reader sends at once."""
 RUSH_SECONDS = 5.0
-"""The timeout of a client in a rush, for its whole response."""
+"""The timeout of a client in the crowd "rush", for its whole response."""
 WRITE_SECONDS = 0.02
 LATE_SECONDS = 4 * WRITE_SECONDS
 """Later wake-ups are reported as CPU starvation."""
@@ -142,7 +142,7 @@ class Tally:
 
 
 class Exchange(NamedTuple):
-    """The result of one request. The times are of CLOCK_MONOTONIC, which all processes share."""
+    """The result of one request. The times use CLOCK_MONOTONIC, which all processes share."""
 
     begun: float
     ended: float
@@ -222,7 +222,7 @@ class Holder:
 
     def _await_answers(self, ended: Ended) -> None:
         """Open all connections and wait, at most OPENING_SECONDS, for an answer on each connection:
-        a server with too few workers never answers on some. `hold` opens missing connections
+        a server with too few workers does not answer all. `hold` opens missing connections
         later."""
         deadline = time.monotonic() + OPENING_SECONDS
         while self._tally.requests < self._order.count and time.monotonic() < deadline:
@@ -253,7 +253,7 @@ class Holder:
             self._due.append((time.monotonic() + self._every, connection))
 
     def _look(self, seconds: float) -> None:
-        """Wait at most `seconds` for answers or ends of connections, and handle them."""
+        """Wait at most `seconds` for answers and closed connections, and handle them."""
         for descriptor, _ in self._set.poll(seconds):
             connection = self._open[descriptor]
             data = received(connection) if self._reads else b""

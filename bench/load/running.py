@@ -29,7 +29,7 @@ class RunningCrowd(Helper):
         self.end(CROWD_SECONDS)
 
     def tally(self) -> dict[str, Any]:
-        """Return the fields of the crowd's `Tally`. Raises HelperError without a tally."""
+        """Return the fields of the crowd's `Tally`. Raises HelperError if it is missing."""
         try:
             found: dict[str, Any] = json.loads(self.stdout.splitlines()[1])
         except (IndexError, ValueError) as error:  # the crowd was killed too early

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
--- Without a script, wrk sends requests for a given time and counts the answers. With this script it
+-- Without a script, wrk sends requests for a given time and counts the answers. With this script, wrk
 -- sends a given number of requests and checks each answer:
 --     wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS AT-ONCE [FORM]
--- wrk must have one thread: each thread has its own counts, and the first that finishes ends wrk.
+-- wrk must have one thread: each thread has its own counts, and the first thread that finishes ends wrk.
 local ffi = require("ffi")
 ffi.cdef([[int kill(int, int); int getpid(void);]])
 local SIGINT, NEVER = 2, 3600 * 1000

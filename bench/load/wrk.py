@@ -7,7 +7,7 @@ length and the Connection field of each answer. wrk has one thread here and uses
 
 With `Connection: close`, wrk relies on the answer's Connection field. If a server closes without
 this field (Java's does), wrk sends the next request on a closing connection, which counts as an
-error. So ab is used to measure a connection for each request.
+error. So ab measures all runs with a new connection for each request.
 
 The latencies of wrk differ from those of ab: after a slow answer, wrk adds latencies for the
 requests that it could not send meanwhile (its correction of "coordinated omission"). So the source

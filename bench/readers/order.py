@@ -41,8 +41,8 @@ class Ranked:
     spread: Spread
     """Requests per second."""
     close_to: tuple[str, ...] = ()
-    """Servers of better ranks that do not differ significantly from this server. There can be such
-    servers, because the relation is not transitive."""
+    """Servers of better ranks that do not differ significantly from this server. Such servers
+    can exist, because "no significant difference" is not a transitive relation."""
 
 
 @dataclass(frozen=True)

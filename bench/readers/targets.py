@@ -36,7 +36,7 @@ class Comparison:
     against: Point | None
     """None: the limit is for the figure itself."""
     least: float | None = None
-    """The ratio with the server's baseline in place of the server; None: not measured."""
+    """The ratio if the server is replaced by its baseline; None: not measured."""
 
     @property
     def value(self) -> float | None:
@@ -185,11 +185,12 @@ def _tables(found: Sequence[Comparison]) -> Iterator[tuple[str, Table, Sequence[
 def _ratio_table(found: Sequence[Comparison], key: str) -> Table:
     unit = "us/request" if key == "cpu_load" else BY_KEY[key].unit or key
     table = Table("<conditions", "<server", unit, "range", "own", "ratio", "baseline", "<")
+    several = len({one.what.level for one in found}) > 1
     for one in found:
         verdict = _verdict(one) + (", out of reach" if one.out_of_reach else "")
         quotient = "-" if one.value is None else f"{one.value:.2f}" if one.against else ""
         least = "" if one.least is None else f"{one.least:.2f}"
-        levels = one.what.level >= MANY
+        levels = several or one.what.level >= MANY
         table.add_row(*_figure_row(one.what, key, levels), quotient, least, verdict)
         if one.against:
             table.add_row(*_figure_row(one.against, key, levels), "", "", "")

@@ -40,7 +40,8 @@ class Spread:
 
     @property
     def noise(self) -> float:
-        """Return the range divided by the median, at least LEAST_NOISE."""
+        """Return the range divided by the median, at least LEAST_NOISE. For one run, return
+        NOISE_OF_ONE."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 

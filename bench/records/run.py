@@ -88,7 +88,8 @@ class Run(BaseModel):
     seconds: float = 0.0
     """The time of the whole run: start of the server, warm-up, load, end of the server."""
     waited: float = 0.0
-    """Additional seconds of waiting for room in TIME_WAIT, see `bench.host.kernel`."""
+    """Additional seconds of waiting until older connections left TIME_WAIT, see
+    `bench.host.kernel`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
     """The number of times that the server closed an idle connection during the load. The connection

@@ -112,7 +112,7 @@ CSV_COLUMNS = (*NAMED, *_COUNTS, *LIMITED, *(metric.key for metric in _FIGURES),
 
 
 def named(of: Run | Point) -> dict[str, Json]:
-    """Return the columns NAMED of a run or a data point."""
+    """Return the values of the columns in NAMED for a run or a data point."""
     label, text = (of.reason.label, of.reason.text) if of.reason else (None, None)
     configuration = (of.subject, of.kind, of.architecture, *of.conditions, of.key.concurrency)
     return dict(zip(NAMED, (*configuration, of.state, label, text), strict=True))

@@ -3,6 +3,7 @@
 invalid."""
 
 import argparse
+import difflib
 import math
 import re
 import sys
@@ -21,7 +22,8 @@ else:
     import tomli as tomllib
 
 LONGEST_DELAY_MS = 1500
-"""Shorter than the 2 s for which the servers wait for Redis."""
+"""The longest delay of Redis' replies that an option accepts. It is shorter than the servers'
+timeout for Redis, 2 s."""
 LEAST_QUOTA = 10
 """The kernel's least quota is 1 ms per period, and our period is 10 ms."""
 
@@ -91,7 +93,7 @@ def add_results(parser: argparse.ArgumentParser, folder: Path) -> None:
 
 def words_of(values: Sequence[str] | None) -> list[str]:
     """Return names or numbers that are separated by spaces or commas."""
-    return [word for value in values or () for word in value.split(",") if word]
+    return [word for value in values or () for word in value.replace(",", " ").split()]
 
 
 def positive(text: str) -> int:
@@ -148,12 +150,19 @@ def yes_or_no(text: str) -> bool:
     return text == "yes"
 
 
+SIMILAR = 0.7
+"""A known word is suggested if its similarity (difflib) is at least this."""
+
+
 def each_of(what: str, words: Iterable[str], known: Collection[str]) -> list[str]:
     """Return the words, each once; all must be in `known`. `what`: their kind, for the error."""
     each = list(dict.fromkeys(words))
     if unknown := [word for word in each if word not in known]:
         many = "s" if len(unknown) > 1 else ""
-        raise UserError(f"unknown {what}{many}: {', '.join(unknown)}. Known: {', '.join(known)}")
+        near = difflib.get_close_matches(unknown[0], known, 1, SIMILAR) if not many else []
+        hint = f" Did you mean {near[0]}?" if near else ""
+        all_known = ", ".join(known)
+        raise UserError(f"unknown {what}{many}: {', '.join(unknown)}.{hint} Known: {all_known}")
     return each
 
 
@@ -165,5 +174,7 @@ def one_of(what: str, text: str, known: Collection[str]) -> str:
 def path(text: str) -> str:
     """Return a path with its query. It must not begin with //, because a host's name follows //."""
     if not re.fullmatch(r"/(?!/)[^\s#]*", text) or not text.isprintable():
-        raise UserError(f"{text!r} is not a path: it begins with one / and has no blanks, no #")
+        raise UserError(
+            f"{text!r} is not a path: a path begins with one / and has no blank and no #"
+        )
     return text

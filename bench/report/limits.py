@@ -71,8 +71,8 @@ def why(host: HostFigures, at_most: str = "") -> str:
 
 
 def limits_of(points: Iterable[Point]) -> dict[str, list[Point]]:
-    """Return the hosts (or programs) that were the limit, each with its data points; the host that
-    was the limit of most points first."""
+    """Return each host (or program) that was the limit, with its data points. The host with the
+    most data points is the first."""
     found = grouped((name, point) for point in points if (name := _limit_name(point)))
     return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
 

@@ -42,7 +42,7 @@ class PeerRow:
     """The published results, each with the ratio of its rate to the reference's. There are several
     if a publication has several programs of one kind."""
     point: Point | None = None
-    """Today's figures; None: there are none."""
+    """Today's figures; None if this server has no data point."""
     ratio: float | None = None
     """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None

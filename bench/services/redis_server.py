@@ -337,7 +337,7 @@ def connect(url: str) -> redis.Redis:
 
 def without_password(url: str) -> str:
     """Return the URL with stars instead of a password, for messages and results."""
-    url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py also accepts a password there
+    url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py accepts ?password=, too
     parts = urlsplit(url)
     if parts.password is None:
         return url

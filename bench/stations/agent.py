@@ -117,7 +117,7 @@ class Lines:
 
     def next(self, seconds: float) -> bytes | None:
         """Return the next line, or the beginning of a line that is too long; None if no line
-        arrives within `seconds`. Raises EOFError at the end."""
+        arrives within `seconds`. Raises EOFError at the end of the stream."""
         if b"\n" not in self._received and select.select([self._descriptor], [], [], seconds)[0]:
             piece = os.read(self._descriptor, 65536)
             if not piece:

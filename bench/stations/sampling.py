@@ -43,10 +43,10 @@ from bench.subjects.running import CALLGRIND_FILE
 SMALLEST = 0.004
 """A function with a smaller share is counted with its caller."""
 STARTS = frozenset({"main", "start_thread"})
-"""The first functions of a process or thread; callers of these functions are not the server's."""
+"""The first functions of a process or thread; their callers do not belong to the server."""
 Owner = Literal["server", "library", "kernel"]
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
-"""A file name that begins with such a prefix means memory of the process, not a file."""
+"""A file name with one of these prefixes means memory of the process, not a file."""
 
 
 class Function(NamedTuple):
@@ -61,8 +61,8 @@ Stack = tuple[Function, ...]
 
 
 def owner_of(place: str) -> Owner:
-    """Return the owner of a function; `place` is the function's file in the words of perf or
-    callgrind. A name in brackets means the kernel or memory without a file, e.g. the vdso."""
+    """Return the owner of a function; `place` is the function's file, as perf or callgrind
+    names it. A name in brackets means the kernel or memory without a file, e.g. the vdso."""
     if place.startswith("bpf_prog_"):
         return "kernel"
     if place.startswith("["):
@@ -127,7 +127,7 @@ ENTRY = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}
     | {"el0_svc", "do_el0_svc", "invoke_syscall", "el0_svc_common", "x64_sys_call"}
 )
-"""Functions through which all system calls enter the kernel, so they are left out."""
+"""All system calls enter the kernel through these functions, so a profile omits them."""
 UNKNOWN = "[unknown]"
 _FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):")
 
@@ -372,7 +372,8 @@ def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
 ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 """If this setting is 1, a process may trace only its descendants, see "ptrace_scope" in ptrace(2).
-Then strace may not trace a server, because strace and the server are children of this process."""
+Then strace is not allowed to trace a server, because strace and the server are children of this
+process."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 
@@ -397,7 +398,7 @@ class Tracer:
             raise
 
     def close(self) -> None:
-        """Stop tracing without counts."""
+        """Stop tracing and discard the counts."""
         self.stop()
 
     def stop(self) -> Calls:

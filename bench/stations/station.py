@@ -45,7 +45,7 @@ class LocalStation:
         raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self.known: dict[str, Subject] = {}
-        """The servers that `survey` has found, by name. `start_servers` searches for others."""
+        """The servers that `survey` has found, by name. `start_servers` finds other servers."""
         self._groups = parent_of_groups()
         if self._groups:
             remove_stale_groups(self._groups)
@@ -137,7 +137,7 @@ class LocalStation:
         self._observed.begin(self._watch)
 
     def look(self) -> None:
-        """Sample the servers during the load. An agent on another host calls it by itself."""
+        """Sample the servers during the load. An agent on another host does this by itself."""
         if self._observed:
             self._observed.look()
 

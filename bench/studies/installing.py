@@ -70,9 +70,9 @@ def install(
     tools: Mapping[str, tuple[str, ...]] = {},
 ) -> dict[str, str]:
     """Install what is missing, and report what is not available. `ask` asks the user a question
-    (None: there is no terminal); `agreed`: consent to any number of bytes; `tools`: the packages of
-    further programs, by program name. Return the servers that will not be built, because their
-    download was not allowed: a reason for each server, by name."""
+    (None: there is no terminal). `agreed`: the user has already agreed to downloads of any size.
+    `tools`: the packages of further programs, by program name. Return the servers that will not be
+    built because the user did not allow their download: the reasons by server name."""
     wanted = missing(subjects)
     wanted |= {name: each for name, each in tools.items() if find_program(name) is None}
     sizes = _sizes(wanted, say) if wanted else {}

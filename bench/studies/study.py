@@ -61,9 +61,10 @@ class TomlFile:
         return UserError(f"{self._file}: line {self._line(place)}: {where}: {words}")
 
     def invalid(self, error: ValidationError, models: Mapping[str, type[BaseModel]]) -> UserError:
-        """Return the first error that pydantic found. `models`: the model of the file (key "") and
-        of each table in it, by its name."""
-        first = error.errors()[0]
+        """Return the first unknown key, otherwise the first error of pydantic. `models`: the
+        model of the file (key "") and of each table in it, by its name."""
+        # An unknown key comes first, because a key is often missing only because it is misspelt.
+        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
         place, kind = first["loc"], first["type"]
         if kind == "missing":
             return self.error(place, "this key is missing")
@@ -79,6 +80,8 @@ class TomlFile:
         start, end = 0, len(self._lines)
         keys = [step for step in place if isinstance(step, str)]
         heads = [n for n, line in enumerate(self._lines) if line.strip() == f"[[{keys[0]}]]"]
+        if heads and len(place) == 1:
+            return heads[0] + 1
         if len(place) > 1 and isinstance(place[1], int) and place[1] < len(heads):
             start = heads[place[1]]
             end = next((n for n in range(start + 1, end) if self._lines[n].startswith("[")), end)
@@ -399,7 +402,7 @@ def _invalid(place: Place, entry: Measure | Expect) -> Iterator[tuple[Place, str
     for name, said in (entry.model_extra or {}).items():
         yield from _unknown((*place, name), [name], "a key", known)
         if isinstance(said, list) and isinstance(entry, Expect):
-            yield (*place, name), "give one value; for another value, add an entry"
+            yield (*place, name), "give one value; for more values, write more entries"
         try:
             values_of(name, said)
         except UserError as error:

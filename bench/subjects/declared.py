@@ -103,7 +103,7 @@ class Reference(BaseModel):
     @model_validator(mode="after")
     def _complete(self) -> "Reference":
         if not (self.packages or self.install):
-            raise ValueError("packages or install is required: where does the server come from?")
+            raise ValueError("packages or install is required to install the server")
         if (self.keeps == "yes") == bool(self.closes):
             raise ValueError('closes: required if keeps is not "yes", otherwise not allowed')
         return self

@@ -138,19 +138,26 @@ class Subject:
 
 
 def select(
-    names: Sequence[str] | None, programs: Path = ROOT, left_out: dict[str, str] | None = None
+    names: Sequence[str] | None,
+    programs: Path = ROOT,
+    left_out: dict[str, str] | None = None,
+    unbuilt: list[str] | None = None,
 ) -> list[Subject]:
     """Return the servers under test with these names, see `chosen_names`. `programs`: the folder of
     the servers' executables.
 
     Raise UserError if a server is unknown or not built, or if a program that it needs is missing.
+    With `unbuilt`, a server that is not built is not an error: `unbuilt` gets its name.
     With `left_out`, a missing program is not an error: the server is left out of the result, and
     `left_out` gets the reason under the server's name.
     """
     servers, wanted = discover(), chosen_names(names)
     built = {name: programs / name for name in wanted if name in servers}
     built |= {PLAIN_PREFIX + name: PLAIN_BUILD / name for name in servers}
-    if missing := [x for x in wanted if x in built and not os.access(built[x], os.X_OK)]:
+    missing = [x for x in wanted if x in built and not os.access(built[x], os.X_OK)]
+    if unbuilt is not None:
+        unbuilt += missing
+    elif missing:
         target = "plain" if all(name.startswith(PLAIN_PREFIX) for name in missing) else "all"
         raise UserError(f"not built yet: {', '.join(missing)}. Run: make {target}")
     found = []
@@ -250,7 +257,7 @@ def said_of(folder: Path) -> ServerFacts:
 
 
 def baseline_subject(architecture: str) -> Subject:
-    """Return the baseline of an architecture. Raise LeftOut if it has none, or none is built."""
+    """Return the baseline of an architecture. Raise LeftOut if no baseline exists or is built."""
     name = BASELINE_PREFIX + architecture
     source = _baseline_source(name)
     if source is None:

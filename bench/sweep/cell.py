@@ -74,12 +74,13 @@ def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
 
 
 def _make_room(spec: RunSpec, site: Site, size: int) -> float:
-    """Wait for room in TIME_WAIT if an answer is longer than a segment, because then a client may
-    be reset while it reads. `size`: the answer's bytes. Return the seconds of the wait."""
+    """If an answer of `size` bytes is longer than a segment, wait until the kernel can keep all
+    connections of the run in TIME_WAIT. Otherwise a client may get a reset while it still reads.
+    Return the seconds of the wait."""
     if size <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
         return 0.0
     begin = time.monotonic()
-    around = 1 + 2 * WARM_UP_CONNECTIONS  # the first request, and the warm-up's
+    around = 1 + 2 * WARM_UP_CONNECTIONS  # connections of the first request and warm-up
     site.make_room(lambda role: spec.ended_connections(role) + around)
     return round(time.monotonic() - begin, 3)
 

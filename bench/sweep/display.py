@@ -33,8 +33,8 @@ def words_for(spec: RunSpec, results: Results) -> str:
 
 
 def took(run: Run) -> str:
-    """Return the time of a run, and its wait for room in TIME_WAIT if the run had to wait."""
-    waited = f" after waiting {run.waited:.0f} s for room in TIME_WAIT"
+    """Return the time of a run, and the time for which it waited before, if it did."""
+    waited = f" after waiting {run.waited:.0f} s until older connections left TIME_WAIT"
     return f"{run.seconds:.1f} s" + (waited if run.waited > WORTH_A_WORD else "")
 
 

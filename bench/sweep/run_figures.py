@@ -235,7 +235,7 @@ def _foreign_share(uses: Sequence[ServersUse], cpu: CpuTime) -> float | None:
     """Return the share of the servers' own CPUs that other processes used; None if unknown."""
     cpus = sum(use.cpus for use in uses)
     busy = [use.busy * use.cpus for use in uses if use.busy is not None and use.cpus]
-    seconds = max(use.seconds for use in uses)  # all were measured for the same time
+    seconds = max(use.seconds for use in uses)  # all servers were observed for the same time
     if len(busy) < len(uses):
         return None
     return round(max(0.0, (sum(busy) - cpu.total / 1e6 / seconds) / cpus), 4)

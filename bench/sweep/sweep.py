@@ -66,7 +66,7 @@ def sweep(options: SweepOptions, before: Results | None = None, folder: Path | N
     first run if the sweep is impossible."""
     by_wrk = {*options.values("generator")} != {"ab"}
     limits.require_tools(by_oha=options.values("rate") != {None}, by_wrk=by_wrk)
-    facts = limits.look()  # before this process is bound to some of the CPUs
+    facts = limits.look()  # now, because later this process is bound to a part of the CPUs
     instances = max(int(number or 1) for number in options.values("instances"))
     with SignalWatch() as watch:
         try:
@@ -149,7 +149,7 @@ def begun(
 
 def require_same(before: Results, now: Results) -> None:
     """Raise UserError if the machine or a version has changed since `before`. A median must not mix
-    runs of two machines or versions, because the record names only one."""
+    runs of two machines or versions: the results have only one machine and version."""
     found = _what_counts(now)
     for name, was in _what_counts(before).items():
         if was != found.get(name):

@@ -67,7 +67,10 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
         except Refused as refused:
             print(f"timeline: {refused}. Showing recorded traces instead.", file=sys.stderr)
             texts = kept(names, scenario)
-            note = f"No server could be traced: {refused}. These traces are of another machine."
+            note = (
+                f"No server could be traced: {refused}. "
+                "These traces were recorded on another machine."
+            )
     pictures = [picture(text) for text in texts]
     for one in pictures:
         print(f"{one.server}: {sentence(one)}")

@@ -49,7 +49,7 @@ class Refused(Exception):
 
 
 def require_tracing(strace: Sequence[str]) -> None:
-    """Raise Refused unless strace is installed, knows these options, and may trace.
+    """Raise Refused unless strace is installed, knows the options in `strace`, and may trace.
 
     For example, Debian's strace for ARM does not know -k.
     """

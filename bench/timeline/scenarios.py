@@ -164,8 +164,8 @@ def _ask(number: int, step: Step, address: tuple[str, int], origin: float) -> Re
 
 
 def _read(client: socket.socket, step: Step) -> str:
-    """Read the whole response (a slow reader leaves in the middle), and return the code and reason
-    of its status line, or an empty string if no byte arrived."""
+    """Read the response; a slow reader closes the connection before the end. Return the code and
+    reason of the status line; empty if no byte arrived."""
     first = b""
     portions = 0
     while chunk := client.recv(TAKE):

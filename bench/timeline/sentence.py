@@ -99,15 +99,14 @@ def _replies(recording: Recording) -> Iterator[float]:
 
 
 def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
-    """Return how long each client waited while its task served other `clients`. None: while its
-    task called Redis for other clients. Clients that did not wait are left out."""
+    """Return how long each client waited while its task served other clients of the set `clients`.
+    None: while its task called Redis for other clients. Clients that did not wait are left out."""
     times = [_wait(recording, request, clients) for request in recording.requests]
     return [ms for ms in times if ms >= WAITED_MS]
 
 
 def _wait(recording: Recording, request: Request, clients: set[int] | None) -> float:
-    """Return how long, during a request, the tasks that serve its client were in calls for other
-    `clients`, or, if None, in calls to Redis for other clients."""
+    """Return how long a client waited during its request; see _waits()."""
 
     def for_others(bar: Bar) -> bool:
         if clients is None:

@@ -169,7 +169,7 @@ def with_sources(text: str, executable: Path, root: Path) -> str:
 
 def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
     """Return the project's source lines by address, innermost first if functions are inlined."""
-    # A stack has return addresses; the byte before it belongs to the call instruction.
+    # A stack has return addresses; the byte before each belongs to the call instruction.
     asked = "".join(f"{int(address, 16) - 1:#x}\n" for address in addresses)
     said = subprocess.run(
         ["addr2line", "-e", str(executable), "-a", "-f", "-i"],
@@ -181,7 +181,7 @@ def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
     found: dict[str, list[Source]] = {}
     current: list[Source] = []
     lines = iter(said)
-    for first in lines:  # an address, or the name of a function, whose place is on the next line
+    for first in lines:  # an address, or a function's name; its file and line follow
         if first.startswith("0x"):
             current = found.setdefault(f"{int(first, 16) + 1:#x}", [])
             continue

@@ -2,8 +2,8 @@
 """The attacks: their actions, the servers that take part, and the failures that are allowed; and
 the scene of an attack: a running server, its Redis, and crowds.
 
-attacks.toml has a table for each attack: a crowd, something that happens `during` the attack (a key
-of DURING), or both. Every attack is limited in number and in time.
+attacks.toml has a table for each attack: a crowd, an action `during` the attack (a key of DURING),
+or both. Every attack is limited in number and in time.
 """
 
 import contextlib
@@ -171,7 +171,7 @@ class AttackScene:
 
     def look(self) -> None:
         """Count processes and threads before the attack, while some clients are served. Keep the
-        smaller count: `left_over` reports only tasks above this number."""
+        smallest count so far: `left_over` reports only tasks above this number."""
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:
@@ -215,8 +215,8 @@ def ending(ended: Ended) -> Ending:
 
 
 def held_connections(port: int) -> int:
-    """Return the number of a local port's connections that a process still has open, without
-    connections that wait to be accepted or exist only in the kernel."""
+    """Return how many connections of a local port a process still has open. Connections that wait
+    to be accepted or exist only in the kernel do not count."""
     held = tcp_sockets(local=port, states=ALL & ~LISTEN & ~TIME_WAIT)
     return sum(socket.inode != 0 for socket in held)
 
@@ -234,7 +234,7 @@ class Attackers(BaseModel):
     kind: str
     """A key of `bench.load.crowd.KINDS`."""
     count: int = 200
-    """The default is twice the workers of 03 and 05."""
+    """The default is twice the number of workers of 03 and 05."""
     page: Literal["usual", "dearest", "longest"] = "usual"
     """The page that the crowd requests. usual: a page that every server has; dearest: a page that
     waits for Redis, if the server uses Redis; longest: the longest page."""
@@ -394,5 +394,5 @@ ATTACKS = tables_of(Attack, FILE)
 
 
 def select(names: list[str]) -> list[Attack]:
-    """Return the named attacks in this order, each once; all if none is named. Raises UserError."""
+    """Return the attacks with these names, each once; all if `names` is empty. Raises UserError."""
     return [ATTACKS[name] for name in each_of("attack", names or ATTACKS, ATTACKS)]

@@ -112,7 +112,7 @@ class CellTimes:
     back: float
     """The part "after" began, which takes CALM_SECONDS."""
     starved: float
-    """The seconds before the attack for which the server waited for a CPU."""
+    """The seconds for which the server waited for a CPU before the attack."""
 
 
 def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) -> TortureCell:
@@ -240,7 +240,8 @@ def wanted(rated: list[str], pages: list[str]) -> float:
 def await_back(
     scene: AttackScene, visitors: Visitors, usual: dict[str, float], gone: float
 ) -> float:
-    """Wait until the server is back or has ended, at most BACK_SECONDS; return the time."""
+    """Wait until the server has recovered or ended, at most BACK_SECONDS. Return the time of the
+    monotonic clock at which it recovered, or at which the wait ended."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS
         visitors.read()

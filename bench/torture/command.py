@@ -64,7 +64,7 @@ def attack(options: Namespace, made: Record, where: Ground) -> int:
 
 
 FIRST_GUESS = 2.6
-"""The first estimate of a measurement's seconds without the attack; later the mean is used."""
+"""The first estimate of a measurement's duration without the attack; later the mean is used."""
 
 
 def attack_all(options: Namespace, where: Ground, made: Record, folder: Path, begun: float) -> None:

@@ -88,8 +88,8 @@ def why_no_network() -> str:
 
 
 def enter_own_network(arguments: Sequence[str]) -> None:
-    """Execute Python with these arguments in a new network namespace. Return if this process
-    already has its own namespace, or cannot create one. May raise OSError."""
+    """Execute Python with these arguments in a new network namespace. Do nothing if this
+    process already has its own namespace, or cannot create one. May raise OSError."""
     if in_own_network():
         bring_up_loopback()
     elif not why_no_network():
@@ -116,7 +116,7 @@ def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
         _tool("tc", "qdisc", "add", "dev", "near", "root", "tbf", *shape.split())
         yield inside
     finally:
-        keeper.end()  # this removes its namespace and both ends of the line
+        keeper.end()  # then the kernel removes its namespace and both ends of the line
 
 
 def _await_namespace(pid: int, watch: SignalWatch) -> None:

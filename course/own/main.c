@@ -143,8 +143,8 @@ static void serve(struct blocking_conn *conn) {
         case NEED_ASK_REDIS:
             ask_redis(conn);
             break;
-        case NEED_KEEP: /* stage 4: not while a client waits for a worker;
-                           stage 5: not while server_is_stopping() */
+        case NEED_KEEP: /* stage 4: false if a client waits for a worker;
+                           stage 5: false if server_is_stopping() */
             connection_keep(connection, true);
             break;
         case NEED_SEND:

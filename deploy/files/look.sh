@@ -16,7 +16,8 @@ say apt "$(command -v apt-get)"
 say descriptors "$(prlimit --nofile --output HARD --noheadings 2>/dev/null | tr -d ' ')"
 say free_mb "$({ df -Pm /opt 2>/dev/null || df -Pm /; } | awk 'NR == 2 { print $4 }')"
 
-# "client port server port": the address on which sshd listens, even if clients use another (NAT).
+# SSH_CONNECTION has four words: the client's address and port, and the address and port of sshd.
+# With NAT, clients connect to another address.
 # shellcheck disable=SC2086
 set -- ${SSH_CONNECTION-}
 say ssh_address "${3:-127.0.0.1}"
@@ -32,7 +33,7 @@ $needs
 NEEDS
 say missing "${missing# }"
 
-# A folder with .deploy was made by the playbook. Print the digests of its parts.
+# The playbook has made a folder that contains .deploy. Print the digests that are stored there.
 if [ -d "$folder/.deploy" ]; then
     say state ours
 elif [ -e "$folder" ] && [ -n "$(ls -A "$folder")" ]; then

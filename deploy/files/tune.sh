@@ -39,10 +39,10 @@ if [ "$differs" ]; then
 fi
 
 # If the kernel rejected the limit, PAM would end each login of the user. So the file is written only
-# if it is needed, and after root has tried the limit.
+# if the user needs a higher limit, and after root has tried the new limit.
 if [ "$descriptors" != unlimited ] && [ "$descriptors" -lt "$descriptors_wanted" ] &&
     prlimit --nofile="$descriptors_wanted" true 2>/dev/null; then
-    limits="# Made by ZeroHTTPd Seven: each connection is an open file, and a proxy has two for each.
+    limits="# Made by ZeroHTTPd Seven: each connection is an open file, and a proxy has two for each client.
 $user hard nofile $descriptors_wanted"
     if [ "$limits" != "$(cat "$limits_file" 2>/dev/null)" ]; then
         printf '%s\n' "$limits" >"$limits_file" && echo changed || exit 1

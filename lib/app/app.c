@@ -41,7 +41,7 @@ static void check_template(struct app *app, const char *root) {
         server_fatal("cannot read the template %s/templates/%s (%s); put it "
                      "there, or give another --root",
                      root, GUESTBOOK_TEMPLATE, strerror(errno));
-    cache_return(app->templates, file);
+    cache_return(file);
 }
 
 void app_open(struct app *app, const char *root) {

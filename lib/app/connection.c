@@ -88,8 +88,7 @@ void connection_keep(struct connection *connection, bool may_keep) {
                             : STATE_SEND;
 }
 
-/* Unread bytes would be taken for the next request, so the connection must
-   end. */
+/* Unread bytes would be taken for the next request: the connection must end. */
 static void send_response(struct connection *connection) {
     if (--connection->requests_left <= 0 || !connection->keep_alive ||
         connection->exchange.unread)
@@ -104,8 +103,8 @@ static void reject(struct connection *connection, int status,
     send_response(connection);
 }
 
-/* Calls the handler for the request at the front of the input, which has come
-   completely.  The handler is done when it has not asked Redis. */
+/* The request has come completely.  A handler that has not asked Redis is
+   done. */
 static void call_handler(struct connection *connection,
                          const struct resp_reply *reply) {
     struct exchange *exchange = &connection->exchange;
@@ -138,9 +137,8 @@ void connection_replied(struct connection *connection,
 
 /* ---- Requests ---- */
 
-/* Takes the received part of the body; a chunked body is decoded in place.
-   Returns 1 if the body is complete, 0 if more bytes are needed, or minus a
-   status. */
+/* Takes the received part of the body.  Returns 1 if the body is complete, 0 if
+   more bytes are needed, or minus a status. */
 static int take_body(struct exchange *exchange, struct buffer *input) {
     size_t wanted = (size_t)exchange->request.content_length;
     size_t end = exchange->head + exchange->body;
@@ -165,7 +163,6 @@ static void advance_body(struct connection *connection) {
         call_handler(connection, NULL);
 }
 
-/* Begins to receive the body, when the head has come and there is a handler. */
 static void await_body(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
 
@@ -182,8 +179,7 @@ static void await_body(struct connection *connection) {
     advance_body(connection);
 }
 
-/* Empty lines begin no request: a client that has sent only empty lines is
-   idle. */
+/* A client that has sent only empty lines is idle. */
 static void drop_empty_lines(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t empty = http_empty_lines(buffer_view(input));
@@ -241,8 +237,7 @@ char *connection_room(struct connection *connection, size_t *size) {
 
     if (connection->state == STATE_LINGER)
         input->length = 0;
-    /* The room is at least half of the first size.  So a long body comes in few
-       pieces, and no read fetches only a few bytes. */
+    /* At least half of the first size, so no read fetches only a few bytes. */
     size_t least = input->capacity == 0 ? RECEIVE_SIZE : RECEIVE_SIZE / 2;
     char *room = buffer_reserve(input, least);
     if (input->capacity != capacity && connection->state == STATE_BODY)
@@ -277,9 +272,8 @@ void connection_received(struct connection *connection, size_t count) {
 
 /* ---- Sending ---- */
 
-/* Returns the part of the view that has not been sent.  *sent counts the sent
-   bytes of this view and of the views after it; the sent bytes of this view are
-   subtracted. */
+/* Returns the part of the view that has not been sent.  Subtracts the sent
+   bytes of this view from *sent, which also counts those of later views. */
 static struct view unsent_part(struct view view, uint64_t *sent) {
     size_t count = *sent < view.length ? (size_t)*sent : view.length;
     *sent -= count;
@@ -355,9 +349,8 @@ void connection_next(struct connection *connection) {
 
 /* ---- Time ---- */
 
-/* A CR alone, which is half an empty line, begins no request.  Otherwise a
-   client that sends CR and LF in turn would restart its timeout with each
-   byte. */
+/* A CR alone, which is half an empty line, begins no request: otherwise a
+   client could restart its timeout with each CR and LF. */
 bool connection_is_idle(const struct connection *connection) {
     struct view input = buffer_view(&connection->input);
 

@@ -57,11 +57,8 @@ struct connection {
     struct exchange exchange; /* the current one */
 };
 
-/*
- * Starts a connection's life.  The driver keeps `cached_time` current.  Both
- * `cached_time` and `app` must outlive the connection.  After `requests`
- * requests the connection is closed.
- */
+/* Starts a connection's life, which ends after `requests` requests.  The driver
+   keeps `cached_time` current.  `cached_time` and `app` must outlive it. */
 void connection_init(struct connection *connection, const struct app *app,
                      const struct cached_time *cached_time, int requests);
 void connection_free(struct connection *connection);
@@ -74,13 +71,11 @@ char *connection_room(struct connection *connection, size_t *size);
 /* `count` bytes were received; 0: the client will send no more. */
 void connection_received(struct connection *connection, size_t count);
 
-/* Takes the reply of Redis; NULL: Redis is unavailable
-   (exchange_check_reply()).  The reply need not exist after this call. */
+/* Takes the reply of Redis, for this call only; NULL: Redis is unavailable. */
 void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
-/* Decides whether the connection is kept after this response.  The driver
-   calls it only at NEED_KEEP: at most once for each request. */
+/* Decides whether the connection is kept after this response. */
 void connection_keep(struct connection *connection, bool may_keep);
 
 /* The bytes to be sent now: two pieces of memory, then part of a file.  Each

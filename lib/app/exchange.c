@@ -54,8 +54,7 @@ bool exchange_accepts(const struct exchange *exchange,
            (expected != RESP_ARRAY || reply->all_strings);
 }
 
-/* Does the reply report a state of Redis that will end by itself, such as the
-   loading of its data? */
+/* Does the reply report a state that will end by itself? */
 static bool is_temporary(const struct resp_reply *reply) {
     static const struct view codes[] = {
         VIEW_INITIALIZER("LOADING "), VIEW_INITIALIZER("BUSY "),

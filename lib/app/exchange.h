@@ -17,17 +17,15 @@
  *                              exchange->reply->integer);
  *     }
  *
- * The handler is called only with replies of the type that it asked for.  A
- * RESP_NULL instead of a RESP_STRING means that the key does not exist.  If
- * Redis is unavailable or its reply has another type, the response is a 503 or
- * 502.
+ * The handler gets only replies of the type that it asked for.  A RESP_NULL
+ * instead of a RESP_STRING means that the key does not exist.  If Redis is
+ * unavailable or its reply has another type, the response is a 503 or 502.
  */
 #ifndef APP_EXCHANGE_H
 #define APP_EXCHANGE_H
 
 #include "app/response.h"
 #include "proto/http.h"
-#include "proto/http_chunks.h"
 #include "proto/resp.h"
 
 struct exchange;
@@ -44,9 +42,8 @@ struct exchange {
     handler *handler;
     int step;                       /* replies so far */
     const struct resp_reply *reply; /* from step 1 on; for this call only */
-    /* The data that a handler keeps between steps.  The next reply overwrites
-       the bytes of this one, so a handler copies text into `kept`, and numbers
-       into `kept_numbers`. */
+    /* A handler keeps text in `kept`, and numbers in `kept_numbers`: the next
+       reply overwrites the bytes of this one. */
     struct buffer kept;
     int64_t kept_numbers[2];
     size_t reserved;         /* bytes taken from the budget (ops.h) */
@@ -79,10 +76,9 @@ bool exchange_reserve(struct exchange *exchange, size_t bytes);
 void exchange_reject(struct exchange *exchange, int status,
                      const char *sentence);
 
-/* Checks the reply of Redis; NULL: Redis is unavailable, and the response is a
-   503.  If exchange_accepts() rejects the reply, the response is a 502; or a
-   503, if Redis reports that it will accept commands soon.  Returns false if
-   the response is such an error. */
+/* Checks the reply of Redis.  Returns false if the response is an error: a 503
+   without a reply (NULL), or if Redis reports that it will accept commands
+   soon; a 502 if exchange_accepts() rejects the reply. */
 bool exchange_check_reply(struct exchange *exchange,
                           const struct resp_reply *reply);
 
@@ -90,22 +86,20 @@ bool exchange_check_reply(struct exchange *exchange,
 
 struct view exchange_command(const struct exchange *exchange);
 
-/* Does the request change data, as a POST does (RFC 9110, section 9.2.1)?  Then
-   a late reply to an older command must not be mistaken for success. */
+/* Does the request change data (RFC 9110, section 9.2.1)?  Then a late reply to
+   an older command must not be mistaken for success. */
 bool exchange_changes_data(const struct exchange *exchange);
 
 /* Does the reply have the type that the handler asked for?  If not, the driver
-   reports the reply.  Unless the reply is an error of Redis, the driver also
-   closes its connection to Redis, because each reply may belong to the previous
-   command. */
+   reports it.  Unless it is an error of Redis, the driver also closes the
+   connection: each reply may belong to the previous command. */
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply);
 
 /* Returns the number of all bytes that this exchange has sent. */
 uint64_t exchange_bytes(const struct exchange *exchange);
 
-/* The interim response.  A client may wait for it before it sends the body: RFC
-   9110, section 10.1.1. */
+/* The interim response, for which a client with a body may wait. */
 extern const struct view exchange_continue;
 
 #endif

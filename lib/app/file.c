@@ -15,9 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The number of attempts of open_beneath().  An attempt fails if a file is
-   renamed meanwhile.  If a process renames files all the time, about one
-   attempt in twenty fails. */
+/* The number of attempts of open_beneath().  If a process renames files all the
+   time, about one attempt in twenty fails. */
 #define OPEN_TRIES 32
 
 /* openat2(2) exists since Linux 5.6; glibc has a function for it only since
@@ -35,8 +34,8 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
     return descriptor;
 }
 
-/* Returns the error for a folder: EISDIR, or EXDEV if a link to it leads out of
-   our folder.  The client must not see that such a folder exists. */
+/* Returns the error for a folder: EISDIR, or EXDEV if it is outside of our
+   folder.  The client must not see that such a folder exists. */
 static int folder_error(int folder, const char *name) {
     int descriptor = open_beneath(folder, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)
@@ -70,8 +69,6 @@ static int read_text(struct file *file, bool texts) {
     return 0;
 }
 
-/* Called once for a file, because the formatting takes longer than the rest of
-   a response's head. */
 static void write_validators(struct file *file) {
     const struct stat *status = &file->status;
     time_t now = time(NULL);

@@ -17,12 +17,11 @@ struct file {
     /* Time of the last change; if that is in the future, time of the opening:
        RFC 9110, section 8.8.2.1. */
     time_t modified;
-    /* The fields Last-Modified and ETag as they are sent, and the quoted value
-       of ETag, which is made from inode, size and time of change. */
+    /* The fields Last-Modified and ETag, and the quoted value of ETag. */
     struct view validators, etag;
     char validators_text[128];
-    struct buffer text; /* the whole file, if it is small; otherwise empty */
-    void *entry;        /* for the cache */
+    struct buffer text;  /* the whole file, if it is small; otherwise empty */
+    struct entry *entry; /* in the cache (ops/cache.c) */
 };
 
 /* Opens the regular file of that name, relative to the folder; `status` is that

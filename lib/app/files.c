@@ -96,9 +96,8 @@ static bool is_not_modified(const struct http_request *request,
 }
 
 /* RFC 9110, section 13.1.5: the client has a part of some version of the file,
-   and wants a range only if the file is still that version.  A tag shows that.
-   A date does not, because two versions of one second have the same date
-   (section 8.8.2.2).  So a date in If-Range never matches here. */
+   and wants a range only if the file is still that version.  A date in If-Range
+   never matches here: two versions of one second have the same date. */
 static bool wants_range(const struct http_request *request,
                         const struct file *file) {
     if (request->method != HTTP_GET || request->range.data == NULL)
@@ -111,7 +110,6 @@ static void serve_file(struct exchange *exchange, struct file *file,
                        struct view name) {
     const struct http_request *request = &exchange->request;
     struct response *response = &exchange->response;
-    struct cache *cache = exchange->app->public;
     uint64_t size = (uint64_t)file->status.st_size;
     uint64_t first = 0;
     uint64_t last = size - 1; /* wraps for an empty file; count is then 0 */
@@ -140,10 +138,10 @@ static void serve_file(struct exchange *exchange, struct file *file,
                      (uintmax_t)last, (uintmax_t)size);
             response_field(response, VIEW("Content-Range"), view_of(place));
         }
-        response_file(response, cache, file, first, last - first + 1);
+        response_file(response, file, first, last - first + 1);
         return; /* the response will return the file */
     }
-    cache_return(cache, file);
+    cache_return(file);
 }
 
 /* Escapes all bytes except those that a path may contain unescaped (RFC 3986,

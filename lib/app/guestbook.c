@@ -132,15 +132,13 @@ static bool append_value(struct buffer *html, struct view name,
     return true;
 }
 
-/* Makes the page, if the budget allows its size; otherwise the response is a
-   503. */
+/* Makes the page, or a 503 if the budget does not allow its size. */
 static void fill_page(const struct page *page, int status,
                       struct view template) {
     struct exchange *exchange = page->exchange;
     struct response *response = &exchange->response;
     struct buffer body = {0};
-    /* The size of the page if no byte is escaped, and no form is shown again:
-       nearly always enough, so memory is allocated once. */
+    /* Nearly always enough, so memory is allocated once. */
     size_t room = template.length + exchange->reply->items.length +
                   MIN(exchange->reply->count, REMARKS_SHOWN) *
                       (REMARK_START.length + REMARK_END.length) +
@@ -164,17 +162,17 @@ static void fill_page(const struct page *page, int status,
 
 static void finish_page(const struct page *page, int status) {
     struct exchange *exchange = page->exchange;
-    struct cache *templates = exchange->app->templates;
+    struct file *file =
+        cache_borrow(exchange->app->templates, GUESTBOOK_TEMPLATE,
+                     exchange->response.cached_time->round);
 
-    struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE,
-                                     exchange->response.cached_time->round);
     if (file == NULL) {
         response_error(&exchange->response, 500,
                        "The guestbook's template cannot be read.");
         return;
     }
     fill_page(page, status, buffer_view(&file->text));
-    cache_return(templates, file);
+    cache_return(file);
 }
 
 /* Three replies, one after another.  INCR answers with the visitor's own

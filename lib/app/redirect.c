@@ -4,7 +4,6 @@
 #include "config.h"
 #include "process/log.h"
 #include "proto/encoding.h"
-#include "proto/path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,15 +31,13 @@ static struct redirect *find_redirect(struct redirect *table,
 BYTE_SET printable_bytes = {{BYTES('!', '~')}};
 BYTE_SET word_bytes = {{BYTES(0, '\b'), BYTES('\n', 0x1f), BYTES('!', 0xff)}};
 
-/* Is the text valid in a Location field?  No byte of it may end the line or the
-   URI. */
+/* Is the text valid in a Location field?  No byte may end the line or URI. */
 static bool is_location(struct view target) {
     return target.length > 0 &&
            view_span(target, &printable_bytes) == target.length;
 }
 
-/* Upper and lower case are equal in the name of a scheme: RFC 3986, section
-   3.1. */
+/* The name of a scheme may be in upper case: RFC 3986, section 3.1. */
 static bool is_target(struct view target) {
     return is_location(target) &&
            (target.data[0] == '/' ||
@@ -88,8 +85,7 @@ static const char *add_redirect(struct redirect **table, struct view path,
     return NULL;
 }
 
-/* Returns NULL, or the error in the line.  Leaves the decoded path of the line
-   in the buffer. */
+/* Returns NULL, or the error in the line.  Changes the buffer `path`. */
 static const char *load_line(struct redirect **table, struct view line,
                              struct buffer *path) {
     struct view from = next_word(&line);

@@ -53,7 +53,7 @@ static void append_status(struct buffer *buffer, int status) {
 
 static void forget_body(struct response *response) {
     if (response->file != NULL)
-        cache_return(response->cache, response->file);
+        cache_return(response->file);
     response->file = NULL;
     buffer_clear(&response->body);
 }
@@ -142,9 +142,8 @@ void response_redirect(struct response *response, int status,
     buffer_append(&response->body, VIEW("\">This way</a>.</p>\n</html>\n"));
 }
 
-void response_file(struct response *response, struct cache *cache,
-                   struct file *file, uint64_t first, uint64_t count) {
-    response->cache = cache;
+void response_file(struct response *response, struct file *file, uint64_t first,
+                   uint64_t count) {
     response->file = file;
     response->file_offset = first;
     response->file_bytes = count;

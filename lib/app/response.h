@@ -33,8 +33,7 @@ struct response {
     size_t head_length; /* of the finished head; the body may follow there */
 
     /* The body is in `body`, or it is a part of a file. */
-    struct file *file;   /* borrowed; NULL: the body is in `body` */
-    struct cache *cache; /* to which the file is returned */
+    struct file *file; /* borrowed; NULL: the body is in `body` */
     uint64_t file_offset;
     uint64_t file_bytes;
 };
@@ -47,8 +46,8 @@ void response_field(struct response *response, struct view name,
                     struct view value);
 
 /* Starts the body as an HTML page without a template; the caller appends the
-   rest.  The heading is also the title.  If it is empty, both give the
-   status. */
+   rest.  The heading is also the title; if it is empty, both give the status.
+ */
 void response_page(struct response *response, struct view heading);
 
 /* Starts a small HTML page that explains what the status means and why. */
@@ -60,8 +59,8 @@ void response_unavailable(struct response *response, const char *sentence);
 
 /* Sets the body to `count` bytes of the file from `first` on: at least one
    byte, or the whole file.  The response will return the file to its cache. */
-void response_file(struct response *response, struct cache *cache,
-                   struct file *file, uint64_t first, uint64_t count);
+void response_file(struct response *response, struct file *file, uint64_t first,
+                   uint64_t count);
 
 /* Returns the part of the body that is in memory. */
 struct view response_body(const struct response *response);
@@ -70,9 +69,7 @@ struct view response_body(const struct response *response);
 void response_redirect(struct response *response, int status,
                        struct view location);
 
-/* Ends the head: adds the body's length (unless the status forbids a body),
-   whether the connection is kept, and the blank line.  A small body is
-   appended, because one piece of memory is sent by a simpler call than two. */
+/* Ends the head, and appends a small body: one piece is sent faster. */
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 

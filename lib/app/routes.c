@@ -3,7 +3,7 @@
 
 #include "app/app.h"
 #include "config.h"
-#include "proto/path.h"
+#include "proto/encoding.h"
 
 struct route {
     struct view path; /* if it ends in a slash, it matches all paths below it */
@@ -38,10 +38,9 @@ static const struct route *find_route(const struct app *app, struct view path) {
     return route;
 }
 
-/* Makes the response to a request without a handler: to OPTIONS, which asks for
-   the allowed methods, and to methods that are not allowed or not known.  The
-   server does not wait for a body, because the body would not be used.  If the
-   route is NULL, the request is about the whole server. */
+/* Makes the response to OPTIONS, which asks for the allowed methods, and to
+   methods that are not allowed or not known.  The server does not wait for a
+   body.  If the route is NULL, the request is about the whole server. */
 static void answer_without_handler(struct exchange *exchange,
                                    const struct route *route) {
     struct response *response = &exchange->response;
@@ -63,8 +62,7 @@ static void answer_without_handler(struct exchange *exchange,
                        : VIEW("GET, HEAD, OPTIONS"));
 }
 
-/* Returns the handler for that method; NULL: the route does not allow it.  HEAD
-   is handled as GET. */
+/* Returns the handler for that method; NULL: the route does not allow it. */
 static handler *handler_for(const struct route *route,
                             enum http_method method) {
     if (method == HTTP_GET || method == HTTP_HEAD)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The table of paths and their handlers.  A new page needs a handler
- * (exchange.h explains handlers), and a row in the table of routes.c.
- */
+/* The table of paths and their handlers.  A new page needs a handler (see
+   exchange.h), and a row in the table of routes.c. */
 #ifndef APP_ROUTES_H
 #define APP_ROUTES_H
 

@@ -58,8 +58,7 @@ void sorted_page(struct exchange *exchange) {
 
     if (!exchange_reserve(exchange, 2 * ROOM))
         return;
-    /* Reserves room for all strings first: if the buffer grew later, its bytes
-       could move, and the views would still point to the old place. */
+    /* If the buffer grew later, its bytes could move away from the views. */
     if (buffer_reserve(text, ROOM) == NULL) {
         buffer_clear(text); /* it failed, but the response does not need it */
         response_error(&exchange->response, 503, "Out of memory.");

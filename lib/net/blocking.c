@@ -63,16 +63,13 @@ static bool set_timeout(struct blocking_conn *conn) {
 
 /*
  * Returns true if the kernel has waited long enough for the client's first
- * byte.  A new connection may have no bytes for three reasons.
+ * byte.  A new connection may have no bytes for two reasons.
  *
- * 1. The time of TCP_DEFER_ACCEPT is over.  Then the kernel has repeated its
- *    SYN-ACK.
+ * 1. The time of TCP_DEFER_ACCEPT is over, or the request was lost on a slow
+ *    line.  Then the kernel has repeated its SYN-ACK.
  * 2. The connection came by a SYN cookie, so the kernel could not defer it.
  *    Then its request may come at any moment, unless the connection was in the
  *    backlog for long.
- * 3. The request was lost on a slow line, but a later packet arrived: the
- *    client's ACK for a repeated SYN-ACK.  This function treats that like
- *    reason 1.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;
@@ -85,8 +82,7 @@ static bool kernel_has_waited(const struct server *server, int socket) {
 }
 
 /* A new connection without any bytes may hold this worker until the request's
-   timeout, as long as no other client needs the worker.  The worker checks
-   every FIRST_TIMEOUT whether others wait. */
+   timeout, unless others wait, which is checked every FIRST_TIMEOUT. */
 static bool may_be_silent(const struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     bool is_needed = !worker->silent_may_stay && others_wait(worker);
@@ -99,17 +95,15 @@ static bool may_be_silent(const struct blocking_conn *conn) {
     return clock_milliseconds() < conn->deadline && !is_needed;
 }
 
-/* The first recv of a connection need not sleep, because the client's bytes
-   should have arrived.  A stopping server waits for the rest of a request, but
-   not for a new one. */
+/* The first recv of a connection need not sleep: bytes should have arrived.  A
+   stopping server waits for the rest of a request, but not for a new one. */
 static bool may_sleep(const struct blocking_conn *conn) {
     if (conn->phase == CLIENT_NEW)
         return false;
     return !server_is_stopping() || !connection_is_idle(&conn->connection);
 }
 
-/* recv() has returned EAGAIN: its timeout (SO_RCVTIMEO) is over, or it had the
-   flag MSG_DONTWAIT. */
+/* recv() has returned EAGAIN: at its timeout, or because of MSG_DONTWAIT. */
 static void no_bytes_arrived(struct blocking_conn *conn) {
     if (conn->phase == CLIENT_STARTED)
         connection_timed_out(&conn->connection);
@@ -179,8 +173,7 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     connection_replied(connection, called ? &reply : NULL);
 }
 
-/* Returns the connection to Redis before the response is sent, because a slow
-   client would keep it for long. */
+/* Returns the connection before the response is sent: clients may be slow. */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_pool *pool = &conn->worker->server->redis_pool;
@@ -197,9 +190,8 @@ static void ask_redis(struct blocking_conn *conn) {
     redis_pool_return(pool, redis);
 }
 
-/* Returns false if the client has acknowledged no byte for SEND_TIMEOUT.
-   send() sleeps SEND_CHECK_INTERVAL at most (SO_SNDTIMEO), then returns the
-   number of bytes that it has sent, or EAGAIN. */
+/* Returns false if the client has acknowledged no byte for SEND_TIMEOUT.  The
+   call of send() has slept SEND_CHECK_INTERVAL at most (SO_SNDTIMEO). */
 static bool check_progress(struct blocking_conn *conn, ssize_t count,
                            int64_t begun) {
     const struct options *options = &conn->worker->server->options;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Serves one connection at a time, from its first byte to its last, with calls
-   that sleep.  01 to 05 differ in the processes or threads that call
-   blocking_serve(). */
+/* Serves one connection at a time with calls that sleep.  01 to 05 differ in
+   the processes or threads that call blocking_serve(). */
 #ifndef NET_BLOCKING_H
 #define NET_BLOCKING_H
 
@@ -22,9 +21,8 @@ struct worker {
     bool silent_may_stay;
 };
 
-/* Sleeps until a client comes, and accepts it.  If no client has come for a
-   while, or the server stops, closes idle connections to Redis and returns
-   false. */
+/* Sleeps until a client comes, and accepts it.  Returns false if none has come
+   for a while, or if the server stops. */
 bool blocking_accept(struct server *server, struct client *client);
 
 /* Serves the client until the connection ends, and closes it. */

@@ -17,19 +17,17 @@ static void on_child(int signal_number) {
     (void)signal_number;
 }
 
-/* SIGCHLD is blocked, except during the sleep in ppoll(2) (since Linux 2.6.16),
-   which sets the previous mask for that time.  Otherwise a child could end
-   between a check for ended children and the sleep, and stay a zombie until
-   another event. */
+/* SIGCHLD is blocked, except during the sleep in ppoll(2) (since Linux 2.6.16).
+   Otherwise a child could end between a check for ended children and the sleep,
+   and stay a zombie until another event. */
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends) {
     struct sigaction action = {.sa_handler = on_child,
                                .sa_flags = SA_NOCLDSTOP};
     sigset_t child_ended;
 
-    /* The slots are shared, so that children can report.  The parent writes a
-       process id after each fork; if the page were not shared, the kernel would
-       copy it. */
+    /* The slots are shared, so that children can report, and so that the kernel
+       need not copy the page when the parent writes a process id. */
     *children = (struct children){
         .server = server,
         .slots = shared_allocate(limit * sizeof(struct child)),
@@ -65,8 +63,7 @@ static void send_signal(const struct children *children, int signal_number) {
 /* ---- Connections to Redis that are lent ---- */
 
 /* Returns a connection to lend.  Returns NULL if Redis has never answered, is
-   down or has no free connection: then a child that needs a connection makes
-   it.  Each additional descriptor of the parent makes each fork slower. */
+   down or has no free connection: then a child that needs one connects. */
 static struct redis_client *connect_to_lend(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->replied_at != 0 && !shared->down;
@@ -86,8 +83,7 @@ static struct redis_client *connect_to_lend(const struct redis_server *server) {
     return NULL;
 }
 
-/* Prepares a connection for the next child: the first of the parent's pool, or
-   a new one. */
+/* Makes sure that the pool has a connection for the next child, if possible. */
 static void prepare_loan(struct redis_pool *pool) {
     if (pool->idle == NULL)
         pool->idle = connect_to_lend(pool->server);
@@ -118,9 +114,8 @@ static void take_back(struct redis_pool *pool, struct child *child) {
     redis_pool_return(pool, client);
 }
 
-/* Closes idle connections to Redis that other processes may need.  If such
-   connections are scarce, wakes the children, so that they close theirs,
-   too. */
+/* Closes idle connections to Redis.  If such connections are scarce, wakes the
+   children, so that they close theirs, too. */
 static void close_idle(struct children *children) {
     struct redis_pool *pool = &children->server->redis_pool;
     int64_t now = clock_milliseconds();
@@ -175,8 +170,7 @@ void children_exit(struct children *children, size_t slot) {
     _exit(EXIT_SUCCESS);
 }
 
-/* Logs that a signal has ended a child, because children should end by
-   themselves.  When time is up, nothing is logged, because the parent then
+/* Logs that a signal has ended a child, unless time is up: then the parent
    kills the children that still run. */
 static void log_crash(pid_t child, int status) {
     static struct log_limit crashes;
@@ -195,8 +189,7 @@ bool children_reap(struct children *children, bool wait, size_t *slot) {
     int status = 0;
     pid_t child;
 
-    /* If a shell became this program by exec, children of the shell are now
-       children of this process.  They have no slot, and are ignored. */
+    /* Children of a shell that became this program by exec have no slot. */
     do {
         child = waitpid(-1, &status, wait ? 0 : WNOHANG);
         *slot = child > 0 ? slot_of(children, child) : children->limit;

@@ -46,30 +46,27 @@ struct children {
     sigset_t mask;         /* the signals that are blocked in ppoll(2) */
 };
 
-/* Call this before server_ready(), which forbids some of the system calls in
-   it.  If there is no memory for `limit` slots, prints that and exits 1. */
+/* Call this before server_ready(), which forbids some of its system calls. */
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends);
 
 /* Returns whether all slots are in use.  Parent and children may call it. */
 bool children_are_complete(const struct children *children);
 
-/* Forks a child; a slot must be free.  Returns the result of fork(2).  The
-   kernel kills the child when its parent ends.  Sets *slot.  In the child, puts
-   the lent connection into the pool of connections to Redis. */
+/* Forks a child, for which a slot must be free, and sets *slot.  Returns the
+   result of fork(2).  The kernel kills the child when its parent ends.  In the
+   child the lent connection is in the pool. */
 pid_t children_fork(struct children *children, size_t *slot);
 
-/* Ends a child that has served: reports the state of a lent connection, or
-   closes the child's own connections.  Does not call exit(3), whose clean-up is
-   the parent's task. */
+/* Ends a child that has served, without exit(3), whose clean-up is the parent's
+   task.  Reports the state of a lent connection, or closes the child's own. */
 __attribute__((noreturn)) void children_exit(struct children *children,
                                              size_t slot);
 
 /* Reaps a child that has ended, and sets *slot to its slot, which is free
-   again.  Logs a crash.  If `wait` is true, waits for a child to end.  Returns
-   false if no child has ended, or if a signal came.  Call this function each
-   time the parent has slept: it also closes connections to Redis that others
-   may need. */
+   again.  If `wait` is true, waits for a child to end.  Returns false if no
+   child has ended, or if a signal came.  Call this function each time the
+   parent has slept: it also closes idle connections to Redis. */
 bool children_reap(struct children *children, bool wait, size_t *slot);
 
 /* Sleeps until a child has ended or the time is over.  Also wakes, and returns
@@ -77,12 +74,10 @@ bool children_reap(struct children *children, bool wait, size_t *slot);
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds);
 
-/* Sends each child a stop signal, once.  Children that are forked later see at
-   their start that they must stop. */
+/* Sends each child a stop signal, once.  Later children stop at their start. */
 void children_stop(struct children *children);
 
-/* Stops all children and waits until they have ended.  When time is up, kills
-   those that still run. */
+/* Stops all children and waits for them.  When time is up, kills the others. */
 void children_end(struct children *children);
 
 #endif

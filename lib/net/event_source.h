@@ -10,9 +10,7 @@
 
 /* Kinds of readiness.  poll and epoll use the same values for them, under
    different names.  Both are level-triggered: a socket that is still ready is
-   reported again in the next loop iteration, so bytes may be left for later.
-   (With EPOLLET, edge-triggered, a socket is reported once, so the program must
-   read until EAGAIN.) */
+   reported again in the next loop iteration, so bytes may be left for later. */
 enum {
     READABLE = POLLIN,          /* EPOLLIN */
     WRITABLE = POLLOUT,         /* EPOLLOUT */

@@ -24,9 +24,8 @@ void evented_init(struct evented *evented, struct server *server,
     *evented = (struct evented){.server = server, .loop = loop};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->loop);
     server_make_listener_nonblocking(server);
-    /* OPEN_FILES clients may each receive a different large file, and each such
-       file takes one more descriptor.  Loops in several processes share the
-       memory. */
+    /* OPEN_FILES clients may each receive a different large file.  Loops in
+       several processes share the memory. */
     evented->limit =
         limit_by_memory(limit_by_descriptors(OPEN_FILES, 1), CONNECTION_MEMORY,
                         CONNECTION_MEMORY * server->options.workers);
@@ -95,8 +94,7 @@ int evented_timeout(const struct evented *evented) {
     return earliest > evented->now ? (int)(earliest - evented->now) : 0;
 }
 
-/* Returns true if the client has more time: its response is being sent, and the
-   client acknowledges bytes. */
+/* Returns true if the client acknowledges bytes of its response. */
 static bool check_progress(const struct evented *evented,
                            struct event_conn *conn) {
     return connection_timeout(&conn->connection) == TIMEOUT_SEND &&
@@ -129,8 +127,8 @@ bool evented_may_accept(const struct evented *evented) {
            evented->now >= evented->paused_until && server_keep_accepting();
 }
 
-/* Returns memory for a connection, all zero.  The slot that became free last is
-   used first: its memory is still in the processor's cache. */
+/* Returns memory for a connection, all zero: the slot that became free last,
+   because its memory is still in the processor's cache. */
 static struct event_conn *take_slot(struct evented *evented) {
     struct event_conn *conn = evented->unused;
 
@@ -169,8 +167,7 @@ void evented_forget(struct evented *evented, struct event_conn *conn) {
     ASAN_POISON_MEMORY_REGION(&conn->connection, sizeof conn->connection);
 }
 
-/* If no slot is free, no connection is kept alive, because otherwise the first
-   clients could block all others. */
+/* Without a free slot, kept connections could block all other clients. */
 bool evented_may_keep(const struct evented *evented) {
     return !server_is_stopping() && !shortage_is_recent() &&
            evented->count < evented->limit;
@@ -221,9 +218,8 @@ static struct event_conn *conn_of(struct redis_waiter *waiter) {
     return (void *)((char *)waiter - offsetof(struct event_conn, waiter));
 }
 
-/* If a reply has a wrong type, it and all later replies may belong to other
-   commands.  So the connection is closed, and after that only the reply's type
-   is used. */
+/* If a reply has a wrong type, all replies may belong to other commands.  So
+   the connection is closed, and after that only the reply's type is used. */
 struct event_conn *evented_take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;

@@ -34,19 +34,16 @@ struct evented {
     int64_t paused_until; /* no accept before then: a shortage */
     size_t count;         /* connections */
     size_t limit;         /* the most connections */
-    /* On the heap a connection would lie next to data of a single request, and
-       its page could not be returned to the kernel: 15,000 idle connections
-       held 2 KB each, and used 0.8 KB.  So all connections are in one array,
-       with as many slots as the limit allows.  The kernel gives memory only to
-       slots that were used. */
+    /* All connections are in one array with `limit` slots; the kernel gives
+       memory only to slots that were used.  On the heap, data of requests would
+       lie between them, and their pages could not be returned to the kernel. */
     char *memory;
     size_t size;               /* of a slot, in bytes */
     size_t touched;            /* slots that have been used */
     struct event_conn *unused; /* slots that are free again */
     unsigned exchanges;        /* since memory was returned to the kernel */
     int64_t trim_at;           /* when to call memory_trim() again */
-    /* All connections in one list have the same timeout.  So the first has
-       waited longest, and only its deadline needs to be checked. */
+    /* A list for each timeout, in the order of the deadlines. */
     struct event_conn *waiting[TIMEOUTS];
     struct redis_pipeline redis;
 };
@@ -67,8 +64,7 @@ void evented_end_round(struct evented *evented);
 void evented_start_waiting(struct evented *evented, struct event_conn *conn);
 void evented_stop_waiting(struct evented *evented, struct event_conn *conn);
 
-/* Returns how long the loop may sleep, in milliseconds; -1: until something
-   happens. */
+/* Returns how long the loop may sleep, in milliseconds; -1: without limit. */
 int evented_timeout(const struct evented *evented);
 
 /* Returns a connection whose deadline has passed; NULL: there is none.  A
@@ -83,8 +79,7 @@ bool evented_may_accept(const struct evented *evented);
 /* Accepts no client for a RETRY_DELAY, because a resource has run out. */
 void evented_pause_accepting(struct evented *evented);
 
-/* Makes a connection for the client.  The number of connections must be below
-   the limit. */
+/* Makes a connection for the client; `count` must be below the limit. */
 struct event_conn *evented_adopt(struct evented *evented,
                                  const struct client *client);
 
@@ -94,8 +89,7 @@ void evented_forget(struct evented *evented, struct event_conn *conn);
 /* At NEED_KEEP: may the connection be kept? */
 bool evented_may_keep(const struct evented *evented);
 
-/* At NEED_SEND: calls transmit() once.  Returns false if the call would
-   block. */
+/* At NEED_SEND: calls transmit() once.  Returns false if that would block. */
 bool evented_send_some(struct evented *evented, struct event_conn *conn);
 
 /* At NEED_DONE: counts and logs the exchange, and begins the next one. */
@@ -107,9 +101,8 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
    unavailable: then the response reports it. */
 bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
 
-/* Gives the next reply to the first connection in the queue, or reports to it
-   that Redis has failed.  Returns that connection, which the caller must drive;
-   NULL: no further reply has come. */
+/* Gives the next reply, or the failure of Redis, to the first connection in the
+   queue, and returns it: the caller must drive it.  NULL: no reply has come. */
 struct event_conn *evented_take_reply(struct evented *evented);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/listener.h"
+#include "net/options.h"
 
 #include "config.h"
 #include "process/clock.h"
@@ -23,11 +23,10 @@ static void set_option(int descriptor, int level, int option, const void *value,
 
 /*
  * TCP_DEFER_ACCEPT (since Linux 2.4): the kernel hands over a connection only
- * when its first bytes are there; otherwise a silent client would hold a
- * worker.  After this number of seconds, rounded up to 1, 3, 7, 15 ..., the
- * kernel hands over the silent connection.  The server closes that connection
- * after REQUEST_TIMEOUT, or at once if others wait for a worker.  So silent
- * clients delay no others, with two exceptions.
+ * when its first bytes are there, or after this number of seconds (rounded up
+ * to 1, 3, 7, 15 ...).  The server closes a connection without bytes after
+ * REQUEST_TIMEOUT, or at once if others wait for a worker.  So silent clients
+ * delay no others, with two exceptions.
  *
  * 1. If no other client waits, a worker of 01, 03 or 05 waits for a silent
  *    client, whose request may come over a slow line.  The worker checks only
@@ -40,10 +39,9 @@ static void set_option(int descriptor, int level, int option, const void *value,
  *    --backlog 128 and `ab -c 3000 -n 6000`.  Production servers put an event
  *    loop in front, where a silent connection is cheap.
  *
- * TCP_NODELAY (since Linux 1.0): what is written leaves at once.  Without this
- * option the second of two pipelined responses waits until the client has
- * acknowledged the first (Nagle's algorithm).  Linux clients may delay the
- * acknowledgement by 40 ms.
+ * TCP_NODELAY: what is written leaves at once.  Without this option the second
+ * of two pipelined responses waits until the client has acknowledged the first
+ * (Nagle's algorithm), which may take 40 ms.
  *
  * Accepted connections inherit the options (on Linux), which saves calls.  The
  * receive timeout also ends accept after ten seconds without a client.
@@ -63,8 +61,7 @@ static void set_options(const struct options *options, int descriptor) {
     SET_OPTION(descriptor, SOL_SOCKET, SO_SNDTIMEO, sending);
 }
 
-/* Returns a socket; -1 with errno set if the system lacks this family, or no
-   descriptor is left. */
+/* Returns a socket; -1 with errno set if there is no family or descriptor. */
 static int make_socket(const struct options *options, int family) {
     int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -105,10 +102,9 @@ static int listen_at(const struct options *options,
     return -1;
 }
 
-/* A name may have addresses that this machine does not have, such as ::1 if
-   IPv6 is switched off.  Then the next address is tried.  Any other error is
-   final: if the port is in use at the first address, the server must not use
-   the second. */
+/* A name may have an address that this machine does not have, such as ::1 if
+   IPv6 is switched off: then the next address is tried.  Any other error is
+   final, for example a port that is in use. */
 int listener_open(const struct options *options) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE},
@@ -133,9 +129,8 @@ int listener_open(const struct options *options) {
     return descriptor;
 }
 
-/* The first socket was bound without SO_REUSEPORT.  So if another server used
-   the port, with the option or without, bind(2) failed for that first
-   socket. */
+/* The first socket was bound without SO_REUSEPORT: that call of bind(2) fails
+   if another server uses the port, with the option or without. */
 int listener_open_another(const struct options *options, int first) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;

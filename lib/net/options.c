@@ -17,8 +17,7 @@
 #define VERSION "unknown"
 #endif
 
-/* A server with a sanitizer is not confined: the sanitizer makes other calls,
-   and reads /proc. */
+/* Not with a sanitizer, which makes other calls and reads /proc. */
 #ifdef SANITIZED
 #define CONFINED false
 #else
@@ -112,8 +111,7 @@ static void set_port(struct options *options, const char *text) {
              (uintmax_t)parse_number("the port", text, 0, 65535));
 }
 
-/* Sets the folder of the program itself, so that it can be started from any
-   folder. */
+/* Sets the folder of the program: it can be started from any other folder. */
 static void set_default_root(struct options *options) {
     ssize_t length =
         readlink("/proc/self/exe", options->root, sizeof options->root - 1);
@@ -184,16 +182,13 @@ static void print_and_exit(const struct architecture *architecture,
 __attribute__((noreturn)) static void reject(int letter, char **argv) {
     if (letter == ':')
         server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);
-    /* The letter is unknown.  If other letters follow in the same word, as in
-       -xl, optind still points to that word.  So the message names the
-       letter. */
+    /* Names only the letter, because the word may have others (-xl). */
     if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
         server_fatal("'-%c' is not understood" SEE_HELP, optopt);
     server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);
 }
 
-/* Sets one option, whose value is in optarg.  Returns false for an option that
-   print_and_exit() handles. */
+/* Returns false for an option that print_and_exit() handles. */
 static bool set_option(struct options *options, int letter) {
     switch (letter) {
     case 'p':

@@ -21,8 +21,7 @@ static void close_connection(struct evented *evented, struct event_conn *conn) {
     evented_forget(evented, conn);
 }
 
-/* Watches the client.  If memory is too short for that, the connection is
-   closed, because no event would ever continue it. */
+/* If memory is too short to watch the client, the connection is closed. */
 static void wait_for(struct evented *evented, struct event_conn *conn,
                      unsigned interest) {
     evented_start_waiting(evented, conn);
@@ -97,8 +96,6 @@ static void drive(struct evented *evented, struct event_conn *conn,
 
 /* ---- Accepting ---- */
 
-/* Accepts a limited number of clients at once, because the accepted clients
-   wait meanwhile. */
 static void accept_clients(struct evented *evented) {
     struct client client;
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Serves many connections at once, with calls that never sleep; each connection
- * is continued as far as possible.  06 and 07 differ in the one call that
- * sleeps for all connections, and in how they pass the watched descriptors to
- * that call.
+ * Serves many connections at once, with calls that never sleep.  06 and 07
+ * differ in the one call that sleeps for all connections, and in how they pass
+ * the watched descriptors to that call.
  *
  * Regular files are the exception in every event loop: poll always reports them
  * as ready, epoll rejects them (EPERM).  A read may sleep until the disk has
@@ -24,16 +23,14 @@ void readiness_event(struct evented *evented, struct event_source *source,
                      unsigned readiness);
 
 /* Call this function right before the loop sleeps: watches the listening socket
-   while there is room for a client.  Returns how long the loop may sleep, in
-   milliseconds; -1: until something happens. */
+   while there is room for a client.  Returns evented_timeout(). */
 int readiness_prepare_wait(struct evented *evented);
 
 /* Call this function at the end of a loop iteration, which begins with
    evented_begin_round().  If the server stops, closes idle connections. */
 void readiness_end_round(struct evented *evented);
 
-/* Returns false when the server was stopped and all requests are done, or time
-   is up. */
+/* After a stop, returns false when all requests are done, or time is up. */
 bool readiness_keep_running(const struct evented *evented);
 
 void readiness_free(struct evented *evented);

@@ -19,8 +19,7 @@
 
 /* ---- Notes: what is printed at the start and at the end ---- */
 
-/* The text is first written in memory: stdio would lose lines if their reader
-   is slow. */
+/* In memory first: stdio would lose lines if their reader is slow. */
 static void open_notes(struct server *server) {
     server->notes = open_memstream(&server->text, &server->text_length);
     if (server->notes == NULL)
@@ -75,8 +74,7 @@ static void change_user(const char *name) {
                      strerror(errno));
 }
 
-/* If memory is short, few workers are better than many that the kernel
-   kills. */
+/* Few workers are better than many that the kernel kills. */
 static void limit_workers(struct server *server) {
     size_t wanted = server->options.workers;
     size_t room =
@@ -92,8 +90,7 @@ static void limit_workers(struct server *server) {
             room, wanted);
 }
 
-/* Opens all listening sockets now, because later no port may be bound
-   (ops/confine.c). */
+/* Opens all listening sockets: later no port may be bound (ops/confine.c). */
 static void open_listeners(struct server *server) {
     const struct options *options = &server->options;
     size_t count = options->listener_each ? options->workers : 1;
@@ -130,8 +127,7 @@ void server_start(struct server *server,
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) reports no child */
     stop_init(server->listeners, server->listeners_count);
-    /* The C library reads the time zone here, once.  Otherwise each child would
-       read it at its first use. */
+    /* Reads the time zone once; otherwise each child would read it. */
     tzset();
     ops_confine_files(options->confined, options->root, server->redis.port);
 }
@@ -190,11 +186,10 @@ bool server_accept(const struct server *server, int flags,
         accept4(server->listener, log ? (struct sockaddr *)&from : NULL,
                 log ? &length : NULL, flags | SOCK_CLOEXEC);
     if (client->socket < 0) {
-        /* Many errors show only that the client left while it waited. */
+        /* Other errors show only that the client left while it waited. */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
-        /* The parent of 03, or another worker, has shut the socket down: the
-           server stops, and this process will receive the signal, too. */
+        /* Another process has shut the socket down: the server stops. */
         bool closed = errno == EINVAL;
         if (short_of_something)
             shortage_report("descriptors or memory");
@@ -222,8 +217,7 @@ void server_take_listener(struct server *server, size_t number) {
 
 /* ---- After each exchange ---- */
 
-/* A request line may hold any byte: only printable ASCII is written as it
-   is. */
+/* Escapes all bytes except printable ASCII: a request line may hold any. */
 static void append_printable(struct buffer *line, struct view text) {
     for (size_t i = 0; i < text.length; i++) {
         unsigned char byte = (unsigned char)text.data[i];
@@ -264,8 +258,7 @@ static void append_log_line(struct buffer *line, const char *address,
     buffer_append(line, VIEW("\n"));
 }
 
-/* Does not use stdio: a fork would copy its buffer, and the line would appear
-   twice. */
+/* Without stdio: a fork would copy its buffer, and print the line twice. */
 static void log_exchange(const struct client *client,
                          const struct exchange *exchange) {
     struct buffer line = {0};

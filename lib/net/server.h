@@ -5,7 +5,7 @@
 
 #include "app/app.h"
 #include "app/connection.h"
-#include "net/listener.h"
+#include "net/options.h"
 #include "net/redis/pool.h"
 #include "ops.h"
 #include "process/log.h"
@@ -16,9 +16,8 @@
 
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
-       instead.  The pool is the first field, so it is nearest to the end of the
-       stack.  A child of 02 writes to both, so the kernel copies fewer
-       pages. */
+       instead.  As the first field it is near the end of the stack: so a child
+       of 02 writes to fewer pages, which the kernel must copy. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;
@@ -39,8 +38,7 @@ struct client {
     char address[INET6_ADDRSTRLEN]; /* for the log; empty without --log */
 };
 
-/* Reads the command line, listens, and opens what is served.  An error prints
-   one line and exits 1. */
+/* Reads the command line, listens and opens the files, or exits 1. */
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
@@ -50,18 +48,18 @@ void server_start(struct server *server,
 void server_ready(struct server *server);
 
 /* Called in a worker: if each worker has a listener, this process uses its own
-   from now on.  The listener outlives the worker, so the next worker with this
-   number serves the clients that wait there. */
+   from now on.  The next worker with this number gets the same listener, and
+   serves the clients that wait there. */
 void server_take_listener(struct server *server, size_t number);
 
 /* From now on accepting never sleeps: for servers that sleep elsewhere. */
 void server_make_listener_nonblocking(const struct server *server);
 
-/* Accepts a client at this process' listener, with the flags of accept4(2)
-   (since Linux 2.6.28).  Returns false if there is no client: errno is EAGAIN,
-   or shows that descriptors or memory are short.  In case of such a shortage,
-   or if the listener was shut down, pauses for a RETRY_DELAY first, unless the
-   flags have SOCK_NONBLOCK. */
+/* Accepts a client at this process' listener, with the flags of accept4(2).
+   Returns false if there is no client: errno is EAGAIN, or shows that
+   descriptors or memory are short.  After such a shortage, or if the listener
+   was shut down, pauses for a RETRY_DELAY, unless the flags have
+   SOCK_NONBLOCK. */
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 

@@ -4,20 +4,16 @@
 
 #include "app/connection.h"
 
-/*
- * Sends some of the pending bytes with one system call: first the bytes in
- * memory, then the part of the file.  For that part sendfile(2) (since Linux
- * 2.2) reads the page cache, so nothing is copied into our memory.  Returns how
- * many bytes it sent, 0 if the file is shorter than expected, or -1 with errno
- * set.  If the socket is blocking, the call may sleep.
- */
+/* Sends some of the pending bytes with one system call: first the bytes in
+   memory, then the part of the file.  For that part sendfile(2) (since Linux
+   2.2) reads the page cache, so nothing is copied into our memory.  Returns how
+   many bytes it sent, 0 if the file is shorter than expected, or -1 with errno
+   set.  If the socket is blocking, the call may sleep. */
 ssize_t transmit(int socket, struct pending pending);
 
-/*
- * The client's progress in receiving a response.  The return of a send call
- * shows only that the kernel had room in its buffer.  If a client is slow, the
- * buffer may be full for long, and then a third of it becomes free at once.
- */
+/* The client's progress in receiving a response.  The return of a send call
+   shows only that the kernel had room in its buffer.  If a client is slow, the
+   buffer may be full for long, and then a third of it becomes free at once. */
 struct progress {
     uint64_t acknowledged; /* bytes, at the last check */
     int64_t since; /* clock_milliseconds() of the last known progress, 0: none;

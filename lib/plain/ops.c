@@ -115,8 +115,7 @@ struct file *cache_borrow(struct cache *cache, const char *name,
     return file_open(cache->folder, name, &status, cache->texts);
 }
 
-void cache_return(struct cache *cache, struct file *file) {
-    (void)cache;
+void cache_return(struct file *file) {
     file_close(file);
 }
 

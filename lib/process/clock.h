@@ -9,18 +9,15 @@
 #include <time.h>
 
 /* Returns the milliseconds since an arbitrary start; they never go back.  The
-   coarse clock (since Linux 2.6.32) is the time of the kernel's last tick,
-   exact to a few milliseconds.  This clock is cheap: the time is read from
-   memory, without a system call (vdso(7)) and without access to the hardware
-   clock. */
+   coarse clock is the time of the kernel's last tick, exact to a few
+   milliseconds, and is read from memory, without a system call (vdso(7)). */
 static inline int64_t clock_milliseconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* Returns true to the first caller of all processes, and then false to all for
-   `pause` milliseconds. */
+/* Returns true to one caller of all processes in each `pause` milliseconds. */
 static inline bool clock_claim(_Atomic int64_t *next_at, int64_t now,
                                int pause) {
     int64_t expected = atomic_load(next_at);

@@ -10,10 +10,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* An atomic that is not lock-free uses a lock in the memory of this process.
-   In shared memory that lock would guard nothing.  A signal handler could wait
-   for a lock that the interrupted code holds.  The value 2 means: always
-   lock-free. */
+/* An atomic that is not lock-free uses a lock in the memory of this process,
+   which would guard nothing in shared memory.  2 means: always lock-free. */
 _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                    ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
                "this processor has no lock-free atomics of the sizes needed");
@@ -22,8 +20,7 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
    each additional mapping makes each fork slower. */
 void *shared_allocate(size_t size);
 
-/* Returns a mapping of its own, which another process can find
-   (/proc/PID/maps). */
+/* Returns a mapping of its own, as /proc/PID/maps shows. */
 void *shared_allocate_pages(size_t size);
 
 #endif

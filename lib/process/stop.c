@@ -36,8 +36,8 @@ bool server_has_backlog(void) {
     return has_backlog_at(stop.listeners[0]);
 }
 
-/* Every call here is allowed in a signal handler (signal-safety(7)).  The list
-   there lacks setitimer, but on Linux this is only a system call. */
+/* Every call here is allowed in a signal handler (signal-safety(7)), as
+   setitimer is on Linux, although the list lacks it. */
 static void on_stop(int signal_number) {
     struct itimerval timer = {.it_value = timeval_of(RETRY_DELAY),
                               .it_interval = timeval_of(WAKE_DELAY)};
@@ -49,8 +49,7 @@ static void on_stop(int signal_number) {
     stop.stopping = true;
     if (getpid() == stop.owner) {
         *stop.stop_all = true;
-        /* Clients in the backlog are served, and no others may join them.  If
-           the backlog is full, the kernel drops connection requests. */
+        /* No others may join the clients in the backlog. */
         for (size_t i = 0; i < stop.count; i++)
             listen(stop.listeners[i], 0);
     }
@@ -110,8 +109,7 @@ bool server_is_out_of_time(void) {
     return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
 }
 
-/* Without the shutdown the kernel would accept later clients, which would never
-   be served. */
+/* The shutdown rejects later clients, which would never be served. */
 bool server_stop_accepting(void) {
     bool done = true;
 

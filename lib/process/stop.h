@@ -16,11 +16,8 @@
  *
  * Two kinds of clients are still reset, and should retry (RFC 9112, section
  * 9.3.1).  The first kind has connected between the check of the backlog and
- * shutdown(2).  With 4 clients that connected again and again, 90 stops reset
- * 20 connections.  The second kind has sent nothing yet: TCP_DEFER_ACCEPT hides
- * its connection, and the kernel has no call that counts such connections.
- * Such connections are treated like idle ones.  A production server is taken
- * out of the balancer first.
+ * shutdown(2).  The second kind has sent nothing yet: TCP_DEFER_ACCEPT hides
+ * its connection.  A production server is taken out of the balancer first.
  */
 #ifndef PROCESS_STOP_H
 #define PROCESS_STOP_H

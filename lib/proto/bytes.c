@@ -20,8 +20,7 @@ static char lower(char byte) {
     return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
 }
 
-/* Does not use strncasecmp(3), which stops at a NUL and depends on the
-   locale. */
+/* Not strncasecmp(3), which stops at a NUL and depends on the locale. */
 bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length) {
     for (size_t i = 0; i < length; i++)
         if (lower(a[i]) != lower(b[i]))
@@ -70,8 +69,7 @@ char *buffer_reserve(struct buffer *buffer, size_t more) {
         return NULL;
     if (more > buffer->capacity - buffer->length || buffer->data == NULL) {
         size_t needed = buffer->length + more;
-        /* Grows by half of the old size, so n appends copy O(n) bytes in
-           all. */
+        /* Grows by half, so n appends copy O(n) bytes in all. */
         size_t capacity = buffer->capacity + buffer->capacity / 2;
         capacity = MAX(MAX(capacity, needed), 64);
         char *data =

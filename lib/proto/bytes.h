@@ -28,8 +28,7 @@ struct view {
 #define VIEW(literal)             ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal) {"" literal, sizeof(literal) - 1}
 
-/* These functions are in the header, so that the compiler can inline them: a
-   request calls them some three hundred times. */
+/* Inline functions, because a request calls them some three hundred times. */
 static inline struct view view_slice(struct view view, size_t offset,
                                      size_t length) {
     assert(offset <= view.length && length <= view.length - offset);
@@ -97,8 +96,7 @@ static inline size_t view_span(struct view view, const struct byte_set *set) {
     return length;
 }
 
-/* Takes the bytes that are in the set off the front of *rest, and returns
-   them. */
+/* Takes the bytes of the set off the front of *rest, and returns them. */
 static inline struct view view_take(struct view *rest,
                                     const struct byte_set *set) {
     struct view first = view_slice(*rest, 0, view_span(*rest, set));
@@ -111,8 +109,7 @@ static inline struct view view_take(struct view *rest,
 struct view view_cut(struct view *rest, char separator);
 
 /* Takes the next element off a list with commas, without blanks around it.
-   Skips empty elements (RFC 9110, section 5.6.1.2).  Returns false at the
-   end. */
+   Skips empty ones (RFC 9110, 5.6.1.2).  Returns false at the end. */
 bool view_next_element(struct view *list, struct view *element);
 
 /* Takes the decimal number at the front of *rest.  Returns false if there is no

@@ -15,9 +15,8 @@
     DO('"', "&quot;")                                                          \
     DO('\'', "&#39;")
 
-/* Is this character forbidden in HTML text?  Forbidden are control characters,
-   and characters that change the direction of the text.  So are noncharacters:
-   the last two of each plane, and U+FDD0 to U+FDEF. */
+/* Is this a control character, a character that changes the direction of the
+   text, or a noncharacter? */
 static bool is_forbidden(uint32_t code) {
     return (code < ' ' && code != '\t' && code != '\n' && code != '\r') ||
            (code >= 0x7f && code <= 0x9f) ||
@@ -66,8 +65,7 @@ static size_t plain_bytes(struct view text) {
 
     while (text.length - length >= size && is_plain_block(text.data + length))
         length += size;
-    /* The rest is shorter than a block: look at the last 16 bytes of the
-       text. */
+    /* The rest is shorter than a block: look at the last 16 bytes. */
     if (length > 0 && text.length - length < size &&
         is_plain_block(text.data + text.length - size))
         return text.length;

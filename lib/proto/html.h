@@ -5,14 +5,11 @@
 
 #include "proto/bytes.h"
 
-/*
- * Appends text so that it is shown as text, within an element or a quoted
- * attribute: & < > " ' become character references.  U+FFFD replaces what HTML
- * cannot hold: bytes that are not UTF-8, control characters, noncharacters such
- * as U+FFFF.  U+FFFD also replaces embeddings, overrides and isolates (Unicode
- * Standard Annex 9): with such characters a visitor could reverse the words of
- * others.  The marks U+200E, U+200F and U+061C stay.
- */
+/* Appends text so that it is shown as text, within an element or a quoted
+   attribute: & < > " ' become character references.  U+FFFD replaces bytes that
+   are not UTF-8, control characters, noncharacters such as U+FFFF, and
+   embeddings, overrides and isolates (Unicode Standard Annex 9), with which a
+   visitor could reverse the words of others. */
 void html_append_text(struct buffer *html, struct view text);
 
 /* Appends the value of the placeholder with this name, which has no dollar
@@ -20,11 +17,9 @@ void html_append_text(struct buffer *html, struct view text);
 typedef bool template_value(struct buffer *html, struct view name,
                             const void *values);
 
-/*
- * Appends the template; `append_value` appends the value of each placeholder,
- * as HTML.  Values are not searched for placeholders, so a visitor who writes
- * $VISITOR_COUNT$ sees just that.  Unknown names stay as they are.
- */
+/* Appends the template; `append_value` appends the value of each placeholder,
+   as HTML.  Values are not searched for placeholders, so a visitor who writes
+   $VISITOR_COUNT$ sees just that.  Unknown names stay as they are. */
 void template_append(struct buffer *html, struct view text,
                      template_value *append_value, const void *values);
 

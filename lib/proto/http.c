@@ -189,10 +189,9 @@ static ssize_t parse_content_length(struct http_request *request,
     return 0;
 }
 
-/* RFC 9112, section 6.1: a list that continues over all lines of that name.
-   The lines are not checked one by one, because the last coding is not known
-   before the end.  An empty element, which other lists may have, counts as an
-   unknown coding: two programs might read it in two ways. */
+/* RFC 9112, section 6.1: a list that continues over all lines of that name.  An
+   empty element, which other lists may have, counts as an unknown coding: two
+   programs might read it in two ways. */
 static void parse_transfer_encoding(struct framing *framing,
                                     struct view value) {
     bool more = true;
@@ -270,9 +269,7 @@ static ssize_t parse_field(struct http_request *request,
     return 0;
 }
 
-/* RFC 9112, section 5: name ":" OWS value OWS.  Takes the line off the front of
-   the rest.  The end of the line is not searched first: names and values end at
-   the first byte that they must not contain. */
+/* RFC 9112, section 5: takes a line, name ":" OWS value OWS, off the rest. */
 static ssize_t parse_field_line(struct http_request *request,
                                 struct framing *framing, struct view *rest) {
     if (++framing->fields > HEAD_FIELDS_LIMIT)
@@ -324,8 +321,7 @@ static ssize_t check_framing(struct http_request *request,
 
 /* ---- The head ---- */
 
-/* Returns the end of the head; 0 if it has not come, and then nothing else is
-   parsed. */
+/* Returns the end of the head; 0 if it has not come. */
 static ssize_t find_end(struct view input, size_t seen,
                         struct http_request *request) {
     size_t at = seen;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The head of an HTTP/1.x request, as RFC 9112 defines it.
+ * The head of an HTTP/1.x request, as RFC 9112 defines it, and chunked bodies.
  *
- * The functions are pure.  Every parser returns one of three kinds of numbers:
+ * The functions are pure.  A parser returns one of three kinds of numbers:
  *
  *     > 0   complete; the number of bytes that were consumed
  *     0     more bytes are needed
@@ -75,17 +75,38 @@ size_t http_empty_lines(struct view input);
 
 /* Parses a request's head, from the request line to the blank line (RFC 9112,
    sections 2 to 6).  The caller has dropped empty lines.  `seen`: the length of
-   this input at the last call, which returned 0; at the first call, 0.
-   *request is complete if the result is positive. */
+   this input at the last call, which returned 0; at the first call, 0. */
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request);
 
-/*
- * Takes the next line of that name from the front of *fields, which is
- * request.fields before the first call.  Returns false when none is left.  The
- * lines of one name are one list, in their order: RFC 9110, section 5.3.
- */
+/* Takes the next line of that name from the front of *fields, which is
+   request.fields before the first call.  Returns false when none is left.  The
+   lines of one name are one list, in their order: RFC 9110, section 5.3. */
 bool http_next_field_line(struct view *fields, struct view name,
                           struct view *value);
+
+/* ---- A body in chunks (http_chunks.c): RFC 9112, section 7.1 ---- */
+
+/* The state of a chunked body between two calls; all zero at its start. */
+struct http_chunks {
+    enum {
+        CHUNK_SIZE,    /* the line with the size of a chunk */
+        CHUNK_DATA,    /* the bytes of the chunk, then CR LF */
+        CHUNK_TRAILER, /* fields after the last chunk, then an empty line */
+        CHUNK_DONE,
+    } state;
+    uint64_t size;   /* of this chunk, bytes still to come */
+    uint64_t body;   /* bytes of all chunks so far */
+    size_t overhead; /* bytes so far that are no part of the body */
+};
+
+/* Decodes a chunked body in place, from the byte *end of the input on, and
+   moves *end to the end of the decoded bytes.  Bytes that are not decoded yet
+   follow there.  Extensions and trailers are dropped.  Returns 1 if the body is
+   complete; the following bytes belong to the next request.  Returns 0 if more
+   bytes are needed.  Returns minus a status if the body is invalid: -413 if it
+   exceeds BODY_LIMIT. */
+int http_decode_chunks(struct http_chunks *chunks, struct buffer *input,
+                       size_t *end);
 
 #endif

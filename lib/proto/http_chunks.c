@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "proto/http_chunks.h"
+#include "proto/http.h"
 
 #include "config.h"
-#include "proto/http.h"
 
 #include <string.h>
 #include <sys/param.h>

@@ -7,18 +7,16 @@
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {
     struct tm tm;
 
-    /* A header's date has a year of four digits.  A file's date may be later
-       (or earlier): then the beginning of 1970 is sent.  Day and month names
-       are English because no program here calls setlocale(3). */
+    /* If the year does not have four digits, the beginning of 1970 is sent.
+       Names are English because no program here calls setlocale(3). */
     if (gmtime_r(&time, &tm) == NULL ||
         strftime(date, HTTP_DATE_SIZE, "%a, %d %b %Y %H:%M:%S GMT", &tm) !=
             HTTP_DATE_SIZE - 1)
         memcpy(date, "Thu, 01 Jan 1970 00:00:00 GMT", HTTP_DATE_SIZE);
 }
 
-/* Is the text the same when the parsed date is formatted again?  The function
-   strptime(3) accepts a day that does not exist, such as 31 February.  This
-   check also rejects a leap second; then an unchanged file is sent again. */
+/* Is the text the same when the parsed date is formatted again?  strptime(3)
+   accepts a day that does not exist, such as 31 February. */
 static bool is_canonical(const char *text, const char *form, time_t time) {
     char again[64];
     struct tm tm;

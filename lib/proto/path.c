@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "proto/path.h"
+#include "proto/encoding.h"
 
 #include "config.h"
-#include "proto/encoding.h"
 
 #include <sys/param.h>
 
@@ -31,8 +30,7 @@ static size_t without_last_segment(const char *text, size_t length) {
     return length - 1;
 }
 
-/* Removes dot segments and double slashes, in place: the result is never longer
-   than the bytes read so far. */
+/* Removes dot segments and double slashes, in place. */
 static int remove_dot_segments(struct buffer *path) {
     struct view rest = view_skip(buffer_view(path), 1);
     size_t length = 0; /* of what is kept: "" or "/a/b" */

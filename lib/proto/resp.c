@@ -63,8 +63,7 @@ static void begin_reply(struct resp_scan *scan, enum resp_type type,
         scan->replies--;
 }
 
-/* Scans a number and its CR LF, in one pass: each element of an array begins
-   with a number. */
+/* Scans a number and its CR LF. */
 static ssize_t scan_number(struct view input, int64_t *number) {
     bool negative = view_starts_with(input, VIEW("-"));
     size_t start = negative || view_starts_with(input, VIEW("+")) ? 1 : 0;
@@ -137,8 +136,7 @@ static ssize_t scan_reply(struct resp_scan *scan, struct view input) {
     return (ssize_t)at;
 }
 
-/* Is it certain that the reply has more than REDIS_REPLY_LIMIT bytes, of which
-   the first `seen` were scanned? */
+/* Is the reply longer than REDIS_REPLY_LIMIT?  `seen`: its scanned bytes. */
 static bool is_too_large(const struct resp_scan *scan, size_t seen) {
     uint64_t later = scan->replies > 1 ? scan->replies - 1 : 0;
     return seen + scan->string + SHORTEST_REPLY * later > REDIS_REPLY_LIMIT;
@@ -190,8 +188,7 @@ bool resp_next(struct view *items, struct resp_reply *item) {
     int64_t length;
     ssize_t start = 0;
 
-    /* Nearly every element is a string.  The whole string is there, so no
-       search for its end is needed. */
+    /* Nearly every element is a string, which is there completely. */
     if (view_starts_with(*items, VIEW("$")))
         start = scan_number(view_skip(*items, 1), &length);
     if (start > 0 && length >= 0) {

@@ -5,8 +5,7 @@
  *
  * The functions are pure, and parsing allocates nothing: a reply points into
  * the bytes that it was parsed from.  The search for the reply's end has a
- * state, so no byte is read twice, and the bytes of an oversized reply need not
- * be kept.
+ * state, so no byte is read twice.
  */
 #ifndef PROTO_RESP_H
 #define PROTO_RESP_H

@@ -33,14 +33,9 @@ PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def chosen_servers(config: pytest.Config) -> list[str]:
-    """Return the servers to test. Raise UsageError if a name is not a server's folder."""
-    found = discover(REPOSITORY)
-    by_default = [name for name in found if architecture(name).by_default]
-    chosen = config.getoption("--server") or by_default
-    unknown = [name for name in chosen if name not in found]
-    if unknown:
-        raise pytest.UsageError(f"no such server: {', '.join(unknown)} (there are: {found})")
-    return list(chosen)
+    """Return the servers to test. tests/options.py has checked the names."""
+    by_default = [name for name in discover(REPOSITORY) if architecture(name).by_default]
+    return list(config.getoption("--server") or by_default)
 
 
 REPRESENTATIVES = {
@@ -111,8 +106,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Test shared code only with the representatives. For executables in another folder, leave out
-    tests that use no server. Skip tests that a sanitizer prevents, and with servers of `make plain`
-    the promises of ops/."""
+    tests that use no server. Skip tests that a sanitizer prevents. With servers of `make plain`,
+    skip the tests for ops/."""
     left_out = set()
     if Path(config.getoption("--bin-dir")).resolve() != REPOSITORY:
         left_out = {item for item in items if not {"arch", "everyone"} & set(item.fixturenames)}
@@ -194,7 +189,7 @@ def own_network(redis: PrivateRedis) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def lone_store() -> Iterator[RedisClient]:
-    """Yield a client of a Redis that only the server uses."""
+    """Yield the test's client of a Redis that no other server uses."""
     with PrivateRedis() as own:
         client = own.client(1)
         yield client

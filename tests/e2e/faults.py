@@ -47,8 +47,9 @@ class Plan:
         self._memory = mmap.mmap(self._file.fileno(), 4096)
 
     def arm(self, call: str, nth: int, error: int) -> None:
-        """Make the nth call of this name after now fail with the errno `error`, or be SHORT. If
-        `error` is a negative signal number, the call succeeds, and its caller gets the signal."""
+        """Let the `nth` next call of the function `call` fail with the errno `error`. If `error` is
+        SHORT, the call transfers one byte. If `error` is a negative signal number, the call
+        succeeds, and its caller gets the signal."""
         self._memory[:32] = bytes(32)
         self._counts.pack_into(self._memory, self._order.size, 0, 0, self.crashes, self.blocks)
         self._order.pack_into(self._memory, 0, call.encode(), nth, error)

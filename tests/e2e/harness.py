@@ -48,7 +48,7 @@ class Architecture(ServerFacts):
     lends_redis: bool = False
     """Whether a worker serves only one connection, and borrows a connection to Redis."""
     shares_redis: bool = False
-    """Whether threads share connections to Redis: as many as they use at the same time."""
+    """Whether threads share a pool of as many Redis connections as they use at the same time."""
     listener_each: bool = False
     """Whether each worker has its own listener; the first process has a descriptor of each."""
     completes: bool = False
@@ -76,12 +76,12 @@ class Architecture(ServerFacts):
         return self.has_workers and not self.worker_per_client
 
     def listeners(self, workers: int) -> int:
-        """Return the number of listening sockets of the server with so many workers."""
+        """Return the number of listening sockets of the server with this number of workers."""
         return workers if self.listener_each else 1
 
     def workers_within(self, connections: int, most: int) -> str:
-        """Return the highest --workers, up to `most`, for which so many connections to Redis
-        suffice. Each event loop keeps a connection; all other workers share connections."""
+        """Return the highest --workers, up to `most`, for which this number of connections to Redis
+        suffices. Each event loop keeps a connection; all other workers share connections."""
         return str(min(connections, most) if self.is_pool_of_loops else most)
 
 
@@ -231,7 +231,7 @@ class Server:
 
     def begin_to_stop(self, number: int = signal.SIGTERM, busy: int | None = None) -> None:
         """Send the server a stop signal, and wait until it no longer listens. A parent signals its
-        children after that. `busy`: wait also until only this number of children is left."""
+        children only then. `busy`: wait also until only this number of children is left."""
         self.send_signal(number)
         wait_until(lambda: not sockets.listens(self.port), f"{self.name} stops listening")
         if busy is not None:

@@ -41,8 +41,8 @@ def zombies(session: int) -> list[int]:
 
 
 def kill_session(session: int) -> None:
-    """Kill all processes of a session, and reap all except the leader, which its starter reaps.
-    Repeat this, because a process may have forked after it was listed."""
+    """Kill all processes of a session, and reap all except the leader, which the process that
+    started the leader reaps. Repeat this, because a process may have forked after it was listed."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         for pid in living(session):

@@ -63,7 +63,7 @@ def assert_serves(server: Server) -> None:
 
 
 def cpu_seconds(server: Server) -> float:
-    """Return the CPU time in seconds of all processes of a server, also of ended ones."""
+    """Return the CPU time in seconds of all processes of a server, also of ended processes."""
     total = 0.0
     for pid in server.pids():
         with contextlib.suppress(psutil.NoSuchProcess):  # the process has ended

@@ -77,8 +77,8 @@ def _reserve(port: int) -> bool:
 
 def forgotten_connections() -> int:
     """Return how many connections, since the machine's start, the kernel dropped because TIME_WAIT
-    was full. A client that still reads may be reset: then ab reports "exceptions" for a long
-    response."""
+    was full. A client may then get a reset while it still reads, and ab reports "exceptions" for
+    a long response."""
     counters = parse_table(Path("/proc/net/netstat").read_text(encoding="ascii"))
     return counters["TcpExt"]["TCPTimeWaitOverflow"]
 

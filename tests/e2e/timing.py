@@ -51,7 +51,7 @@ def wait_until(found: Callable[[], Result], what: str = "", seconds: float = TIM
 def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:
     """Call `attempt` and return its result. Try again if it fails and took longer than `seconds`:
     after such a pause of the machine a timeout of the server may be the cause. A quick failure is
-    raised at once."""
+    raised immediately."""
     for _ in range(TRIES - 1):
         begun = time.monotonic()
         try:

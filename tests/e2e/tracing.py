@@ -45,8 +45,8 @@ def waiting(server: Server) -> tuple[str, Counter[str]]:
 
 
 def skip_unless_visible() -> None:
-    """Skip the test if /proc does not show the calls in which processes sleep, or on other
-    processors."""
+    """Skip the test if /proc does not show the calls in which processes sleep, or if the tests
+    do not know this processor's calls."""
     if platform.machine() not in ("x86_64", *NEWER):
         pytest.skip(f"the tests do not know the calls of {platform.machine()}")
     if not Path("/proc/self/syscall").exists():

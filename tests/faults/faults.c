@@ -159,8 +159,8 @@ WRAP(int, -errno, io_uring_queue_init_params,
       struct io_uring_params *parameters),
      entries, ring, parameters)
 
-/* Makes ring operations that are submitted next fail in the kernel (EBADF), by
-   a descriptor that is not open, or makes them short. */
+/* Makes the next submitted ring operations fail in the kernel, by a descriptor
+   of -1 (EBADF), or makes them short. */
 static void spoil(struct io_uring *ring) {
     static const char *const names[IORING_OP_LAST] = {
         [IORING_OP_ACCEPT] = "ring accept",

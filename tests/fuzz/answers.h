@@ -9,7 +9,7 @@
 
 struct answer {
     bool continued;   /* a "100 Continue" came before the final response */
-    int status;       /* this and all others: of the final response */
+    int status;       /* this and all members below: of the final response */
     bool closes;      /* Connection: close */
     bool keeps;       /* Connection: keep-alive */
     struct view head; /* status line and fields */

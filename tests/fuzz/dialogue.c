@@ -54,7 +54,7 @@ unsigned script_next(void) {
     return byte;
 }
 
-/* Returns a number up to 64 KiB, most often a small one. */
+/* Returns a number up to 64 KiB, most often a small number. */
 static size_t next_size(void) {
     unsigned byte = script_next();
     return byte < 0xc0 ? byte : (size_t)(byte - 0xbf) << 10;
@@ -158,7 +158,7 @@ static void must_be_answered(struct dialogue *dialogue) {
     if (exchange->unread)
         must(answer.closes);
     must_have_the_reply(dialogue, &answer);
-    /* If a request has several errors, the pieces of its bytes may determine
+    /* If a request has several errors, the lengths of its pieces may determine
        which error is reported. */
     if (exchange->unread) {
         buffer_append(&dialogue->all, VIEW("refused"));
@@ -352,7 +352,7 @@ static void transmit(struct dialogue *dialogue) {
     connection_sent(&dialogue->connection, count);
 }
 
-/* Checks the response of a finished exchange, and prepares for the next. */
+/* Checks the response of a finished exchange; prepares the next exchange. */
 static void finish(struct dialogue *dialogue) {
     struct connection *connection = &dialogue->connection;
     const struct exchange *exchange = &connection->exchange;

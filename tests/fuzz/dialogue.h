@@ -31,8 +31,8 @@ struct worker {
     struct app app;
     struct cached_time cached_time;
     struct false_redis redis;
-    struct view script;   /* the bytes that are left */
-    int allocations_left; /* of the connections; -1: no limit */
+    struct view script;   /* the unread bytes of the script */
+    int allocations_left; /* for all connections; -1: no limit */
 };
 extern struct worker worker;
 

@@ -3,11 +3,10 @@
  * A target for libFuzzer: whole exchanges.  `make fuzz` runs it; the inputs in
  * corpus/exchange are replayed by `make test`.
  *
- * The input is a script.  Its bytes decide the next event: which of three
- * connections continues, what its client sends and in what pieces, what Redis
- * replies, how much of a response is taken, when a timeout ends or a client
- * leaves, which connection is kept, when memory runs out.  A connection does no
- * I/O itself, so a script needs no socket and no clock.
+ * The input is a script for three connections.  Its bytes decide which
+ * connection continues, what the clients and Redis send, and in what pieces.
+ * They also decide when a timeout ends, a client leaves or memory runs out.  A
+ * connection does no I/O itself, so a script needs no socket and no clock.
  *
  * After each step the data of the connection must be consistent, and each
  * response is parsed from its bytes (answers.c).  At the end each connection is
@@ -24,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define DIALOGUES   3
 #define SCRIPT_TIME 1700000000
 
-/* Makes steps until the connection ends, after the end of the script. */
+/* After the end of the script, makes steps until the connection ends. */
 static void end(struct dialogue *dialogue) {
     must(worker.script.length == 0);
     for (int steps = 0; dialogue_need(dialogue) != NEED_CLOSE; steps++) {
@@ -52,7 +51,7 @@ static void must_be_the_same_again(const struct dialogue *before,
     dialogue_start(&again, requests);
     buffer_append(&again.outbox, buffer_view(&before->delivered));
     while (dialogue_need(&again) != NEED_CLOSE) {
-        again.lied = true; /* whole responses are compared below */
+        again.lied = true; /* skips the check of this reply */
         if (dialogue_need(&again) == NEED_ASK_REDIS)
             reply_again(&again, &replies);
         else
@@ -84,7 +83,7 @@ static bool goes_on(const struct dialogue dialogues[DIALOGUES]) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct dialogue dialogues[DIALOGUES];
-    bool time_changed = false; /* so the Date of the responses differs */
+    bool time_changed = false; /* then responses differ in their Date */
 
     begin();
     worker.script = (struct view){(const char *)data, size};

@@ -11,9 +11,7 @@
 #include "proto/encoding.h"
 #include "proto/html.h"
 #include "proto/http.h"
-#include "proto/http_chunks.h"
 #include "proto/http_fields.h"
-#include "proto/path.h"
 #include "proto/resp.h"
 
 #include <string.h>
@@ -187,7 +185,7 @@ static void fuzz_resp(struct view input) {
         must(result <= 0 || result == (ssize_t)length);
         free(prefix);
     }
-    /* A large array may show later that it is malformed. */
+    /* With more bytes, a large array may prove to be malformed. */
     must(result == whole || (result == TOO_LARGE && whole == MALFORMED));
     must_be_read_alike(input, whole);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a fuzz target once for each file of the given folders.  So inputs that
+ * Runs a fuzz target once for each file of the given folders, so inputs that
  * have revealed a fault are tested with any compiler, without libFuzzer.
  */
 #include "must.h"

@@ -9,7 +9,7 @@ from lab_harness import Lab, why_not
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests with labs of the same file in one process; skip them if no lab can be made."""
+    """Run the lab tests of each file in one process; skip lab tests if no lab can be made."""
     reason = why_not()
     for item in items:
         if "tests/lab/" in item.path.as_posix() and "make_lab" in getattr(item, "fixturenames", ()):

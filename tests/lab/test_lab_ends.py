@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A lab leaves nothing behind, however it ends, and changes nothing else."""
+"""A lab leaves nothing behind, however it ends, and changes no process or file of others."""
 
 import os
 import random
@@ -40,7 +40,7 @@ def test_down_leaves_nothing_and_can_be_repeated(lab: Lab) -> None:
     for group in groups:
         lab.on(Path(group).name, f"mkdir -p {group}/inner/most")
     pids = lab.pids()
-    before = set(processes_in(inside))  # later the kernel may reuse the numbers
+    before = set(processes_in(inside))  # later the kernel may reuse the PIDs
     done = lab.run("down")
     assert (done.returncode, done.stderr) == (0, "")
     assert lab.traces() == []
@@ -116,7 +116,7 @@ def test_killed_while_it_is_made(lab: Lab) -> None:
         making = subprocess.Popen(
             lab.command("up"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        # The time is random, because the lab must leave nothing at any time.
+        # A signal at any time must leave nothing behind, so the time is random.
         time.sleep(random.uniform(0.1, 1.0) * whole)
         number = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[turn % 3]
         making.send_signal(number)

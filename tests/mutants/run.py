@@ -2,8 +2,8 @@
 """Grade mutants and write the findings of the grader: python -m tests.mutants.run --help
 
 Each mutant is built in its own copy of the project and graded there by `zerohttpd grade`. The
-grader's namespaces isolate the runs. Each result is appended to a file at once; a second call skips
-jobs whose results are in the file.
+grader's namespaces isolate the runs. Each result is appended to a file; a second call skips jobs
+whose results are in the file.
 """
 
 from __future__ import annotations

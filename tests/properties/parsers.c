@@ -9,9 +9,7 @@
 #include "proto/encoding.h"
 #include "proto/html.h"
 #include "proto/http.h"
-#include "proto/http_chunks.h"
 #include "proto/http_fields.h"
-#include "proto/path.h"
 #include "proto/resp.h"
 
 #include <inttypes.h>

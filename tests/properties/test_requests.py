@@ -177,9 +177,9 @@ def spoiled_requests(draw: st.DrawFn) -> bytes:
     return data
 
 
-# RFC 9112, section 7.1.1, allows this, and h11 does not.
+# RFC 9112, section 7.1.1, allows this blank, and h11 does not.
 BLANK_BEFORE_EXTENSION = re.compile(rb"[0-9A-Fa-f][ \t]+;")
-# RFC 9112, section 2.2: a server should skip them, and h11 does not.
+# RFC 9112, section 2.2: a server should skip empty lines, and h11 does not.
 EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 
 
@@ -195,7 +195,7 @@ def test_what_is_accepted_is_read_alike(parsers: Parsers, data: bytes) -> None:
     if BLANK_BEFORE_EXTENSION.search(data) and "illegal chunk header" in str(theirs):
         return
     assert isinstance(theirs, Seen), theirs
-    if ours.line[2] == b"HTTP/1.0":  # h11 has no keep-alive there
+    if ours.line[2] == b"HTTP/1.0":  # h11 has no keep-alive in HTTP/1.0
         theirs = Seen(
             *(getattr(theirs, n) for n in ("line", "host", "body")),
             ours.keep_alive,

@@ -89,7 +89,7 @@ def test_html(parsers: Parsers, text: str) -> None:
     shown = parsers.text("html", text.encode("utf-8", "surrogatepass")).decode("utf-8")
     assert not set(shown) & set("<>\"'")
     expected = re.sub(UNWANTED, "\ufffd", text)
-    # A surrogate is no character: three bytes that are not UTF-8.
+    # A surrogate is not a character: its three bytes are not UTF-8.
     assert html.unescape(shown) == re.sub("[\ud800-\udfff]", "\ufffd" * 3, expected)
 
 

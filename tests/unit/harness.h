@@ -68,11 +68,11 @@ struct view guarded(struct view vector, enum guard guard);
 typedef ssize_t (*parser)(struct view input, size_t seen, const void *row);
 
 /*
- * Feeds the vector in every way.  Fails unless the parser returns, if expected:
+ * Feeds the vector in every way.  `expected` says what the parser must return:
  *
- *     > 0   this number when it has so many bytes, with fewer bytes "need more"
+ *     > 0   with this number of bytes this number, with fewer bytes "need more"
  *     0     always "need more"
- *     < 0   this number with all bytes, with fewer "need more" or this number
+ *     < 0   with all bytes this number, with fewer this number or "need more"
  */
 void feed(parser parse, const void *row, struct view vector, ssize_t expected);
 

@@ -89,7 +89,7 @@ static const struct utf8_row utf8_rows[] = {
      V("\xef\xbb\xbf"
        "a"),
      3, 2},
-    {"utf8: rubbish after a letter", V("a\xff"), 1, -1},
+    {"utf8: invalid after a letter", V("a\xff"), 1, -1},
     {"utf8: cut off after a letter", V("a\xe2\x82"), 1, -1},
 
     NONE("a continuation byte", "\x80"),

@@ -19,7 +19,7 @@ static bool watch(void *context, struct event_source *source,
     return context == NULL || source == NULL || interest == 0;
 }
 
-/* A reused slot is all zero.  Until its reuse, the address sanitizer reports
+/* A reused slot is all zero.  Until a reuse, the address sanitizer reports
    code that accesses the closed connection. */
 TEST(a_slot_is_used_again) {
     static const struct architecture architecture = {.name = "test"};

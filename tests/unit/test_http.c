@@ -4,7 +4,7 @@
  * test_http_limits.c requests that are too long.
  *
  * Every test builds a head with the expected value of each member of the parsed
- * request; feed() then gives it to the parser in every way.
+ * request; feed() then passes the head to the parser in every way.
  */
 #include "harness.h"
 #include "proto/http.h"
@@ -98,7 +98,7 @@ static const struct line_row lines[] = {
     {"OPTIONS of the server", V("OPTIONS * HTTP/1.1"), HTTP_OPTIONS, PATH("*")},
     {"method TRACE", V("TRACE / HTTP/1.1"), HTTP_OTHER, ROOT},
     {"unknown method", V("BREW / HTTP/1.1"), HTTP_UNKNOWN, ROOT},
-    {"methods know case", V("get / HTTP/1.1"), HTTP_UNKNOWN, ROOT},
+    {"methods are case-sensitive", V("get / HTTP/1.1"), HTTP_UNKNOWN, ROOT},
     {"longer than GET", V("GETS / HTTP/1.1"), HTTP_UNKNOWN, ROOT},
     {"shorter than GET", V("GE / HTTP/1.1"), HTTP_UNKNOWN, ROOT},
     {"all marks of a token", V("!#$%&'*+-.^_`|~09azAZ / HTTP/1.1"),
@@ -128,13 +128,14 @@ static const struct line_row lines[] = {
      PATH("/c")},
     {"absolute, no path but a query", V("GET http://b?c/d HTTP/1.1"), HTTP_GET,
      V("/"), V("c/d")},
-    {"absolute, no case", V("GET HtTp://B/c HTTP/1.1"), HTTP_GET, PATH("/c")},
+    {"absolute, mixed case", V("GET HtTp://B/c HTTP/1.1"), HTTP_GET,
+     PATH("/c")},
     {"absolute, another URL in it", V("GET http://b/http://c HTTP/1.1"),
      HTTP_GET, PATH("/http://c")},
     {"absolute, POST", V("POST http://b/c HTTP/1.1"), HTTP_POST, PATH("/c")},
     {"absolute, OPTIONS", V("OPTIONS http://b/c HTTP/1.1"), HTTP_OPTIONS,
      PATH("/c")},
-    /* RFC 9112, section 3.2.4: so a client asks a proxy for "*". */
+    /* RFC 9112, section 3.2.4: by this target a client asks a proxy for "*". */
     {"absolute OPTIONS, no path", V("OPTIONS http://b HTTP/1.1"), HTTP_OPTIONS,
      PATH("*")},
     {"absolute, OPTIONS, only a query", V("OPTIONS http://b?c HTTP/1.1"),
@@ -176,7 +177,7 @@ struct field_row {
 #define HOST       "Host: a\r\n"
 static const struct field_row fields[] = {
     {"Host", V("Host: example.org:8000\r\n"), IN(host), V("example.org:8000")},
-    {"Host, no case", V("hOsT: b\r\n"), IN(host), V("b")},
+    {"Host, mixed case", V("hOsT: b\r\n"), IN(host), V("b")},
     {"Host, empty", V("Host:\r\n"), IN(host), V("")},
     {"Host, empty after blanks", V("Host: \t \r\n"), IN(host), V("")},
     {"Host, IPv6", V("Host: [::1]:80\r\n"), IN(host), V("[::1]:80")},
@@ -187,8 +188,8 @@ static const struct field_row fields[] = {
     {"blanks around a value", V("Host: \t b\t \r\n"), IN(host), V("b")},
     {"Content-Type", V(HOST "Content-Type: text/plain\r\n"), IN(content_type),
      V("text/plain")},
-    {"Content-Type, no case", V(HOST "cONTENT-tYPE: A/b\r\n"), IN(content_type),
-     V("A/b")},
+    {"Content-Type, mixed case", V(HOST "cONTENT-tYPE: A/b\r\n"),
+     IN(content_type), V("A/b")},
     {"Content-Type, empty", V(HOST "Content-Type:\r\n"), IN(content_type),
      V("")},
     {"If-None-Match", V(HOST "If-None-Match: \"x\", W/\"y\"\r\n"),
@@ -242,7 +243,7 @@ static const struct persistence_row persistences[] = {
     {"1.1, CLOSE", LINE_1_1, V(HOST "CONNECTION:CLOSE\r\n"), false},
     {"1.1, close in a list", LINE_1_1,
      V(HOST "Connection: Upgrade ,\tclose\t, TE\r\n"), false},
-    {"1.1, close beats keep-alive", LINE_1_1,
+    {"1.1, close overrides keep-alive", LINE_1_1,
      V(HOST "Connection: close, keep-alive\r\n"), false},
     {"1.1, close in the second field", LINE_1_1,
      V(HOST "Connection: keep-alive\r\nConnection: close\r\n"), false},
@@ -258,10 +259,10 @@ static const struct persistence_row persistences[] = {
     {"1.0, keep-alive in a list", LINE_1_0,
      V(HOST "Connection: TE,keep-alive\r\n"), true},
     {"1.0, close", LINE_1_0, V(HOST "Connection: close\r\n"), false},
-    {"1.0, close beats keep-alive", LINE_1_0,
+    {"1.0, close overrides keep-alive", LINE_1_0,
      V(HOST "Connection: keep-alive, close\r\n"), false},
-    {"1.0, keep-alive as a field", LINE_1_0,
-     V(HOST "Keep-Alive: timeout=5\r\n"), false},
+    {"1.0, a field Keep-Alive", LINE_1_0, V(HOST "Keep-Alive: timeout=5\r\n"),
+     false},
 };
 
 static void persistence(void **state) {
@@ -299,7 +300,7 @@ static const struct body_row bodies[] = {
      false},
     {"length 1", V(HOST "Content-Length: 1\r\n"), HTTP_LENGTH_BODY, 1, false,
      false},
-    {"length, no case, blanks", V(HOST "content-length:\t42 \r\n"),
+    {"length, lower case, blanks", V(HOST "content-length:\t42 \r\n"),
      HTTP_LENGTH_BODY, 42, false, false},
     {"length with zeros in front", V(HOST "Content-Length: 0042\r\n"),
      HTTP_LENGTH_BODY, 42, false, false},
@@ -307,7 +308,7 @@ static const struct body_row bodies[] = {
      HTTP_LENGTH_BODY, INT64_MAX, false, false},
     {"chunked", V(HOST "Transfer-Encoding: chunked\r\n"), HTTP_CHUNKED_BODY, 0,
      false, false},
-    {"chunked, no case, blanks", V(HOST "TRANSFER-ENCODING: \tChunKed \r\n"),
+    {"chunked, mixed case, blanks", V(HOST "TRANSFER-ENCODING: \tChunKed \r\n"),
      HTTP_CHUNKED_BODY, 0, false, false},
     {"expects 100-continue",
      V(HOST "Content-Length: 5\r\nExpect: 100-continue\r\n"), HTTP_LENGTH_BODY,
@@ -320,8 +321,8 @@ static const struct body_row bodies[] = {
     {"expects nothing", V(HOST "Expect:\r\n"), HTTP_NO_BODY, 0, false, false},
     {"expects an empty list", V(HOST "Expect: , ,\r\n"), HTTP_NO_BODY, 0, false,
      false},
-    {"expects with gaps", V(HOST "Expect: ,100-continue,\r\n"), HTTP_NO_BODY, 0,
-     true, false},
+    {"expects, empty elements", V(HOST "Expect: ,100-continue,\r\n"),
+     HTTP_NO_BODY, 0, true, false},
     {"TE is another field", V(HOST "TE: trailers\r\n"), HTTP_NO_BODY, 0, false,
      false},
 };
@@ -338,7 +339,7 @@ static void body(void **state) {
     feed_head(row->fields, &expected);
 
     if (row->body == HTTP_CHUNKED_BODY)
-        return; /* an error in HTTP/1.0 */
+        return; /* HTTP/1.0 has no chunked body */
     expected.line = VIEW("POST / HTTP/1.0");
     expected.minor_version = 0;
     expected.keep_alive = false;
@@ -357,7 +358,7 @@ static const struct lines_row several[] = {
     {"lines: none", V(HOST), V("")},
     {"lines: one", V(HOST "If-Match: \"x\"\r\n"), V("[\"x\"]")},
     {"lines: one, empty", V("If-Match:\r\n" HOST), V("[]")},
-    {"lines: three, others between",
+    {"lines: three, with others between",
      V("If-Match: \"x\"\r\n" HOST "if-match:\t\"y\" ,\"z\" \r\n"
        "If-None-Match: \"q\"\r\nIF-MATCH:*\r\n"),
      V("[\"x\"][\"y\" ,\"z\"][*]")},

@@ -2,7 +2,7 @@
 /* Chunked bodies: lib/proto/http_chunks.c; RFC 9112, section 7.1. */
 #include "config.h"
 #include "harness.h"
-#include "proto/http_chunks.h"
+#include "proto/http.h"
 
 #include <string.h>
 
@@ -58,7 +58,7 @@ static const struct row rows[] = {
     BAD("size after HTAB", "\t5\r\nhello\r\n" LAST),
     BAD("size, a blank, no extension", "5 hello\r\nhello\r\n" LAST),
     BAD("size, two blanks, no extension", "5  hello\r\nhello\r\n" LAST),
-    BAD("size, a blank, line end", "5 \r\nhello\r\n" LAST),
+    BAD("size, a blank, a line end", "5 \r\nhello\r\n" LAST),
     BAD("size of two words", "5 5\r\nhello\r\n" LAST),
     BAD("size with an underscore", "0_5\r\nhello\r\n" LAST),
     BAD("size before NUL", "5\0\r\nhello\r\n" LAST),

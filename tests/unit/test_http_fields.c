@@ -43,15 +43,15 @@ static const struct date_row dates[] = {
     NO_DATE("NUL after it", "Sun, 06 Nov 1994 08:49:37 GMT\0x"),
     NO_DATE("NUL in it", "Sun, 06 Nov 1994 08:49:37\0GMT"),
     NO_DATE("a list", "Sun, 06 Nov 1994 08:49:37 GMT, \"x\""),
-    NO_DATE("length, as browsers once sent it",
+    NO_DATE("a length, as old browsers sent it",
             "Sun, 06 Nov 1994 08:49:37 GMT; length=42"),
     NO_DATE("no day's name", "06 Nov 1994 08:49:37 GMT"),
     NO_DATE("an unknown day", "Son, 06 Nov 1994 08:49:37 GMT"),
     NO_DATE("an unknown month", "Sun, 06 Nob 1994 08:49:37 GMT"),
     NO_DATE("day 0", "Sun, 00 Nov 1994 08:49:37 GMT"),
     NO_DATE("day 32", "Sun, 32 Dec 1994 08:49:37 GMT"),
-    NO_DATE("a day that is not", "Thu, 31 Feb 1994 08:49:37 GMT"),
-    NO_DATE("a leap day that is not", "Wed, 29 Feb 2023 08:49:37 GMT"),
+    NO_DATE("a day that does not exist", "Thu, 31 Feb 1994 08:49:37 GMT"),
+    NO_DATE("29 February in a common year", "Wed, 29 Feb 2023 08:49:37 GMT"),
     NO_DATE("hour 24", "Sun, 06 Nov 1994 24:00:00 GMT"),
     NO_DATE("minute 60", "Sun, 06 Nov 1994 08:60:00 GMT"),
     /* The RFC allows leap seconds; this server rejects them. */
@@ -99,7 +99,7 @@ TEST(prefixes_are_no_dates) {
 TEST(format_and_parse_are_inverse) {
     char text[HTTP_DATE_SIZE];
 
-    /* Steps of days, hours, minutes and seconds, up to the year 9999. */
+    /* The step changes days, hours, minutes and seconds. */
     for (time_t time = 0; time <= 253402300799; time += 12345671) {
         time_t again = -1;
         memset(text, 'x', sizeof text);
@@ -144,22 +144,22 @@ static const struct etag_row etags[] = {
     {"etag: first of a list", V("\"a\", \"b\""), V("\"a\""), true, true},
     {"etag: last of a list", V("\"b\",\"c\" ,\t\"a\""), V("\"a\""), true, true},
     {"etag: not in a list", V("\"b\", \"c\""), V("\"a\""), false, false},
-    {"etag: list of nothing", V(",, ,"), V("\"a\""), false, false},
-    {"etag: list with gaps", V(", ,\"a\",,"), V("\"a\""), true, true},
+    {"etag: only commas", V(",, ,"), V("\"a\""), false, false},
+    {"etag: empty elements", V(", ,\"a\",,"), V("\"a\""), true, true},
     {"etag: nothing", V(""), V("\"a\""), false, false},
     {"etag: weak in the list", V("W/\"a\""), V("\"a\""), true, false},
     {"etag: weak after others", V("\"b\", W/\"a\""), V("\"a\""), true, false},
-    {"etag: ours is weak", V("\"a\""), V("W/\"a\""), true, false},
+    {"etag: the file's tag is weak", V("\"a\""), V("W/\"a\""), true, false},
     {"etag: both weak", V("W/\"a\""), V("W/\"a\""), true, false},
     {"etag: w is not W", V("w/\"a\""), V("\"a\""), false, false},
     {"etag: weak twice", V("W/W/\"a\""), V("\"a\""), false, false},
     {"etag: weak, then strong", V("W/\"a\", \"a\""), V("\"a\""), true, true},
-    {"etag: tags know case", V("\"A\""), V("\"a\""), false, false},
+    {"etag: case-sensitive", V("\"A\""), V("\"a\""), false, false},
     {"etag: a prefix", V("\"a"), V("\"a\""), false, false},
     {"etag: longer", V("\"ab\""), V("\"a\""), false, false},
     {"etag: no quotes", V("a"), V("\"a\""), false, false},
     {"etag: inside another", V("\"x\"a\""), V("\"a\""), false, false},
-    {"etag: an empty one", V("\"\""), V("\"\""), true, true},
+    {"etag: an empty tag", V("\"\""), V("\"\""), true, true},
     {"etag: dashes", V("\"6a2b-1f\""), V("\"6a2b-1f\""), true, true},
     {"etag: NUL in it", V("\"a\0b\""), V("\"a\0c\""), false, false},
 };
@@ -282,8 +282,8 @@ static void parse_range(void **state) {
     }
 }
 
-/* Numbers too big to hold must not cause a response with wrong bytes: the whole
-   or nothing at all, but never a part. */
+/* A number that does not fit into 64 bits must not become a small number, which
+   would select wrong bytes.  The range must be the whole file or invalid. */
 TEST(huge_numbers_do_not_wrap) {
     uint64_t first;
     uint64_t last;

@@ -40,7 +40,7 @@ struct limited {
 
 static const struct limited lines[] = {
     {"line one below", REQUEST_LINE_LIMIT - 1, true},
-    {"line of the limit", REQUEST_LINE_LIMIT, true},
+    {"line as long as the limit", REQUEST_LINE_LIMIT, true},
     {"line one beyond", REQUEST_LINE_LIMIT + 1, false},
     {"line far beyond", HEAD_LIMIT + 1000, false},
 };
@@ -67,7 +67,7 @@ TEST(line_without_end) {
 /* ---- The whole head ---- */
 
 static const struct limited heads[] = {
-    {"head of the limit", HEAD_LIMIT, true},
+    {"head as long as the limit", HEAD_LIMIT, true},
     {"head one beyond", HEAD_LIMIT + 1, false},
     {"head far beyond", 4 * HEAD_LIMIT, false},
 };
@@ -84,7 +84,7 @@ static void whole_head(void **state) {
 }
 TEST_TABLE(whole_head, heads)
 
-/* A head is rejected as soon as it must exceed the limit, before its end. */
+/* A head is rejected as soon as it exceeds the limit, before its end. */
 TEST(head_without_end) {
     struct buffer head = {0};
 

@@ -62,8 +62,8 @@ static const struct row lines[] = {
     {"the preface of HTTP/2", V("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505},
     {"TLS", V("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), 400},
     {"NUL first", V("\0GET / HTTP/1.1\r\n" HOST "\r\n"), 400},
-    {"a blank line of LF before", V("\n" HEAD "\r\n"), 400},
-    {"a line of a space before", V(" \r\n" HEAD "\r\n"), 400},
+    {"a bare LF before", V("\n" HEAD "\r\n"), 400},
+    {"a line with a space before", V(" \r\n" HEAD "\r\n"), 400},
     {"CR before", V("\r" HEAD "\r\n"), 400},
 };
 
@@ -105,7 +105,7 @@ static const struct row fields[] = {
      400},
     {"bare LF after a field", V("GET / HTTP/1.1\r\nHost: a\n\r\n"), 400},
     {"bare LF as the blank line", V(HEAD "\n"), 400},
-    {"bare LF all over", V("GET / HTTP/1.1\nHost: a\n\n"), 400},
+    {"bare LF at each line end", V("GET / HTTP/1.1\nHost: a\n\n"), 400},
     {"bare LF in a value", V(HEAD "X: a\nb\r\n\r\n"), 400},
     {"bare CR after the request line", V("GET / HTTP/1.1\rHost: a\r\n\r\n"),
      400},
@@ -121,7 +121,7 @@ static const struct row fields[] = {
     {"obs-fold with a space", V(HEAD "X: a\r\n b\r\n\r\n"), 400},
     {"obs-fold with HTAB", V(HEAD "X: a\r\n\tb\r\n\r\n"), 400},
     {"obs-fold of Host", V("GET / HTTP/1.1\r\nHost:\r\n a\r\n\r\n"), 400},
-    {"a line of a space", V(HEAD " \r\n\r\n"), 400},
+    {"a line with only a space", V(HEAD " \r\n\r\n"), 400},
     {"a blank before the first field",
      V("GET / HTTP/1.1\r\n Host: a\r\nHost: a\r\n\r\n"), 400},
     {"a space before the colon", V(HEAD "X : a\r\n\r\n"), 400},
@@ -143,7 +143,7 @@ static const struct row fields[] = {
     {"a request in a field", V(HEAD "GET / HTTP/1.1\r\n\r\n"), 400},
 };
 
-/* RFC 9112, section 3.2: 400 for no Host, for two, for an invalid one. */
+/* RFC 9112, section 3.2: 400 for no Host, for two, or for an invalid Host. */
 #define HOST_IS(host) V("GET / HTTP/1.1\r\nHost: " host "\r\n\r\n")
 static const struct row hosts[] = {
     {"no Host", V("GET / HTTP/1.1\r\n\r\n"), 400},
@@ -151,7 +151,7 @@ static const struct row hosts[] = {
     {"no Host in HTTP/1.2", V("GET / HTTP/1.2\r\n\r\n"), 400},
     {"Host twice", V(HEAD "Host: b\r\n\r\n"), 400},
     {"Host twice, the same", V(HEAD "Host: a\r\n\r\n"), 400},
-    {"Host twice, no case", V(HEAD "hOST: a\r\n\r\n"), 400},
+    {"Host twice, mixed case", V(HEAD "hOST: a\r\n\r\n"), 400},
     {"Host twice, one empty", V(HEAD "Host:\r\n\r\n"), 400},
     {"Host twice, the first empty",
      V("GET / HTTP/1.1\r\nHost:\r\n" HOST "\r\n"), 400},

@@ -2,7 +2,7 @@
 /* Paths, decoded and made safe: lib/proto/path.c. */
 #include "config.h"
 #include "harness.h"
-#include "proto/path.h"
+#include "proto/encoding.h"
 
 #include <string.h>
 

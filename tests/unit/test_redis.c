@@ -57,7 +57,7 @@ TEST(one_return_serves_two_borrowers) {
     while (count_borrowing(&pool) < BORROWERS)
         poll(NULL, 0, 1);
     clients[0]->pipeline.source.descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
-    clients[0]->used_at = clock_milliseconds(); /* else it is closed */
+    clients[0]->used_at = clock_milliseconds(); /* not idle: it is kept */
     redis_pool_return(&pool, clients[0]);
     for (size_t i = 0; i < BORROWERS; i++) {
         pthread_join(borrowers[i].thread, NULL);

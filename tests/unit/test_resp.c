@@ -174,7 +174,7 @@ static const struct row rows[] = {
     BAD("integer UINT64_MAX + 2", ":18446744073709551617\r\n"),
     BAD("string, length -2", "$-2\r\n"),
     BAD("string, no length", "$\r\n\r\n"),
-    BAD("string, length of letters", "$five\r\nhello\r\n"),
+    BAD("string, letters as length", "$five\r\nhello\r\n"),
     BAD("string, length INT64_MAX", "$9223372036854775807\r\n"),
     BAD("string, length INT64_MIN", "$-9223372036854775808\r\n"),
     BAD("string too long", "$4\r\nhello\r\n"),
@@ -186,7 +186,7 @@ static const struct row rows[] = {
     BAD("array, length INT64_MAX", "*9223372036854775807\r\n"),
     BAD("array, length 10^9", "*1000000000\r\n"),
     BAD("array, bad element", "*2\r\n:1\r\nx\r\n"),
-    BAD("array, bad element deep down", "*1\r\n*1\r\n:x\r\n"),
+    BAD("array, bad nested element", "*1\r\n*1\r\n:x\r\n"),
     BAD("array, empty line for an element", "*1\r\n\r\n"),
     BAD("integer of 31 digits", ":0000000000000000000000000000001\r\n"),
 };
@@ -346,8 +346,8 @@ TEST(commands_come_back_as_arrays) {
 
 /* ---- Limits ---- */
 
-/* Parses the first bytes of the input, of many lengths, with the same result.
-   For a megabyte, all lengths would take too long. */
+/* Parses prefixes of the input: none may give a wrong result.  Long inputs have
+   only some of their prefixes parsed, because all would take too long. */
 static void expect_at_every_length(struct buffer *input, ssize_t expected) {
     struct resp_reply reply_read;
 

@@ -17,7 +17,7 @@ from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import Interrupted, UserError
 from bench.records.store import replace
-from bench.records.values import each_of
+from bench.records.values import add_value, each_of, whole
 from bench.records.words import plural
 
 _say = partial(print, flush=True)
@@ -63,7 +63,7 @@ def _submissions(folder: Path, output: Path) -> list[Submission]:
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give the folder with all submissions")
     if output.is_relative_to(folder):
-        raise UserError(f"--into: {output} is in the folder of the submissions; give another one")
+        raise UserError(f"--into: {output} is in the folder of submissions; give another folder")
     try:
         found, hidden = submissions(folder)
     except OSError as error:
@@ -113,7 +113,8 @@ def _parser() -> argparse.ArgumentParser:
         "a grading worksheet of Moodle (CSV); writes moodle.csv with the grades, for its upload"
     )
     add("--moodle", type=Path, metavar="FILE", help=moodle)
-    add("--seed", type=int, metavar="N", help="seed of all requests (default: a new one each run)")
+    seeds = "seed of all requests (default: a new one each run)"
+    add_value(parser, "--seed", whole, "2024", metavar="N", help=seeds)
     add("--again", action="store_true", help="also grade unchanged submissions, with the new seed")
     add_only(parser)
     return parser

@@ -19,13 +19,13 @@ COLUMNS = ("id", "points", "of", "faults", "seconds", "state", "reason")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of a text that a spreadsheet takes for a formula (OWASP, CSV injection)."""
 STEPS = tuple(range(0, 101, 10))
-"""Lower limits of the classes of the distribution, in per cent; the last class has only 100."""
+"""Lower limits of the ranges in the distribution, in per cent; the last range has only 100."""
 
 
 def write(
     record: ClassRecord, students: Sequence[str], similar: Similarity, command: str = ""
 ) -> None:
-    """Write or replace all pages and the CSV. `students`: those with a submission now."""
+    """Write or replace all pages and the CSV. `students`: all who have a submission now."""
     grades = sorted(record.latest(students), key=lambda one: one.student)
     replace(record.folder / "grades.csv", table(grades).encode("utf-8-sig"))
     pages = record.folder / "students"
@@ -96,7 +96,7 @@ def worksheet(text: str, grades: Sequence[Graded]) -> str:
 
 
 def _number(name: str, pattern: str) -> str:
-    """Return the number at the end of a name, or the name if it has none."""
+    """Return the number at the end of a name, or the name if there is no number."""
     found = re.search(pattern, name)
     return found[1] if found else name
 

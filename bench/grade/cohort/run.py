@@ -36,7 +36,7 @@ GRADED = "graded"
 MOST_SECONDS = 170.0
 """The time limit of a grading: the checks may take 55 s, and each compilation 30 s."""
 USUAL_SECONDS = 25.0
-"""The estimate for a submission, used until the first submission has been graded."""
+"""The estimated time to grade a submission, until the first submission has been graded."""
 PREFIX = "zerohttpd-class-"
 
 
@@ -78,10 +78,10 @@ class Graded(BaseModel):
     """The reason for no grade, or remarks on the grade: checks that did not run, assembler."""
     seconds: float = 0
     same_as: str = ""
-    """The student who handed in the same files and whose grade is used; empty: there is none."""
+    """The student who handed in the same files and whose grade is used; empty: no student."""
     grade: Grade | None = None
     server: Path | None = Field(None, exclude=True)
-    """The copy of the server during a run; None if the submission has none."""
+    """The copy of the server during a run; None if the submission has no server."""
 
     @property
     def findings(self) -> list[FaultFound]:
@@ -112,7 +112,7 @@ def open_record(folder: Path) -> Iterator["ClassRecord"]:
 
 
 class ClassRecord:
-    """The record in a folder."""
+    """The record of a class in a folder."""
 
     def __init__(self, folder: Path) -> None:
         """Read both files. An incomplete line is from a run that was killed. Raises UserError."""
@@ -159,7 +159,7 @@ class ClassRecord:
         return [self.students[name][-1] for name in students if self.students.get(name)]
 
     def history(self, student: str) -> Iterator[Graded]:
-        """Return the grades of a student with points, the oldest first."""
+        """Return the grades of a student that have points, the oldest first."""
         return (one for one in self.students[student] if one.grade)
 
     def _save_runs(self) -> None:
@@ -240,7 +240,7 @@ class ClassGrading:
         """Run `zerohttpd grade` and fill in its results."""
         words = ["-m", "bench", "grade", str(server), "--json", "--seed", str(self.run.seed)]
         only = ["--only", *self.only] if self.only else []
-        # Other users may pass through this folder, as the graded program does.
+        # Mode x for all: the graded program runs as another user, with its files in this folder.
         with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as room:
             Path(room).chmod(0o711)
             child = Child(["env", f"TMPDIR={room}", sys.executable, *words, *only], cwd=ROOT)

@@ -20,7 +20,7 @@ from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 
 THRESHOLD = 0.5
-"""The share of a submission's own code that another must have, too."""
+"""A pair is reported if at least this share of one submission's own code is in the other."""
 NEARLY_ALL = 0.9
 """The share from which several submissions are shown as a group."""
 LITTLE = 0.2

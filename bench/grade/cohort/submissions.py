@@ -88,7 +88,7 @@ class Allowance:
 
 
 class Limited:
-    """A file whose content is taken from an allowance while it is read."""
+    """A file whose read bytes are subtracted from an allowance."""
 
     def __init__(self, file: Readable, allowance: Allowance) -> None:
         self._file, self._allowance = file, allowance
@@ -243,7 +243,7 @@ def _members(archive: Path, allowance: Allowance) -> Iterator[tuple[str, Readabl
         limited = cast(IO[bytes], Limited(file, allowance))
         with tarfile.open(fileobj=limited, mode="r|") as opened:
             for member in opened:
-                if member.issparse():  # no allowance limits its zeros
+                if member.issparse():  # the allowance does not count the zeros of holes
                     raise NotGraded("refused", "its archive has a sparse file")
                 yield member.name, opened.extractfile(member) if member.isreg() else None
 
@@ -278,7 +278,7 @@ def _server_in(folder: Path) -> Path | None:
     first = [one for one in found if len(one.parts) == top]
     if len(first) > 1:
         names = ", ".join(printable(str(one.relative_to(folder))) for one in first[:4])
-        reason = f"several folders have a main.c: {names}; call the right one {SERVER}"
+        reason = f"several folders have a main.c: {names}; rename the right folder to {SERVER}"
         raise NotGraded("unclear", reason)
     return first[0] if first else None
 

@@ -68,7 +68,7 @@ _LOAD = (Trial("load", 10, loading.load, starts_server=False, alone=True, second
 
 STAGES = (
     Stage("serves", "It serves", _SERVES),
-    Stage("races", "Sanitizers find no race and no misuse of memory", _RACES),
+    Stage("races", "Sanitizers find no data race and no memory error", _RACES),
     Stage("bad-input", "Correct with bad input", _BAD_INPUT),
     Stage("redis", "Redis fails and returns", _REDIS),
     Stage("ends", "Graceful shutdown", _ENDS),

@@ -318,11 +318,11 @@ def slowly(scene: Scene, path: str, *fields: str) -> Iterator[Client]:
 
 
 def others(scene: Scene) -> str | None:
-    """Other clients are served while some are silent and some read nothing."""
+    """Other clients are served while some clients are silent and some read nothing."""
     silent, slow = scene.dice.randint(2, 5), scene.dice.randint(1, 3)
     paths = [*scene.site.small, "/guestbook"] * 2
     nature = not scene.several
-    scene.file()  # after this a pool has at least one worker
+    scene.file()  # afterwards a pool has started at least one worker
     alone = scene.until(lambda: scene.tasks() == 1, SETTLE_SECONDS)
     with ExitStack() as stack:
         held = hold(scene, stack, silent)

@@ -45,7 +45,7 @@ CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
 """The longest wait for a response before the next request, and the most bytes of a response that
 are read."""
-BUSY_SECONDS = 0.3
+BUSY_SECONDS, SURE = 0.3, 3
 MOST_FIELDS, NEWER = 4, 0.8
 """The most additional fields of a composed request, and the share of requests with HTTP/1.1."""
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
@@ -240,6 +240,12 @@ class Pair:
                 raise failed
         raise self.explained(sent, mine, its, sure=False)
 
+    def needs_open_client(self, sent: Sent, its: bytes) -> bool:
+        """Return whether the graded server's response is right only if the client does not end its
+        side of the connection. `its`: the right response."""
+        whole = responses(self.mine, sent, ends=False).removesuffix(OPEN)
+        return self.same(whole, its) and not self.same(responses(self.mine, sent), its)
+
     def explained(self, sent: Sent, mine: bytes, its: bytes, sure: bool = True) -> Failed:
         """Return the failure of a server that sends other bytes than the reference server. If there
         is only one request, determine the cause."""
@@ -252,8 +258,7 @@ class Pair:
         elif sent.cuts:
             return failed
         elif not got:
-            whole = responses(self.mine, sent, ends=False).removesuffix(OPEN)
-            if whole and self.same(whole, its):
+            if all(self.needs_open_client(sent, its) for _ in range(SURE)):
                 failed.fault = "drops-half-closed"
                 failed.seen += "; a client that does not end its side (FIN) gets the right response"
             elif is_reset:
@@ -269,7 +274,8 @@ class Pair:
 
 def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:
     """Raise Failed if most responses come much later than those of the reference server. `times`:
-    the seconds of both servers; `what`: the responses, in words; `port`: of the only client."""
+    the seconds of both servers; `what`: the responses, in words; `port`: the port
+    if there is only one client."""
     mine, its = map(statistics.median, zip(*times, strict=True))
     if mine > DELAY_SECONDS + DELAY_RATIO * its:
         told = f"{mine * 1000:.0f} ms (reference server: {its * 1000:.0f} ms)"
@@ -363,6 +369,8 @@ def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
     if here is None or right is None:
         return "no-answer" if mine in (b"", OPEN, BROKEN) else "bad-head"
     found: list[tuple[bool, FaultName]] = [
+        (right.status == 404 and here.status < 400, "wrong-answer"),
+        (right.status in UNAVAILABLE and here.status < 400, "wrong-reply"),
         (right.status >= 400 > here.status, "believes-anything"),
         (right.status >= 400 and right.closes and not here.closes, "believes-anything"),
         (
@@ -401,7 +409,7 @@ def same_bytes(scene: Scene) -> None:
                 if not pair.same(mine, other):
                     raise one.difference(mine, other, sure=False)
 
-        # All clients send in the same order, so that one handler works for several at once.
+        # All clients send in the same order, so that one handler works for several clients at once.
         scene.together([run] * CLIENTS)
 
 

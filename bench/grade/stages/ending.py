@@ -6,14 +6,15 @@ from contextlib import ExitStack
 from bench.grade.building import Expected
 from bench.grade.findings import Failed
 from bench.grade.inspection import require_few
-from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
+from bench.grade.scene import CLOSE, FORM, WORKERS, Scene, fault_of_end
 from bench.grade.stages.clients import SETTLE_SECONDS, Half, finish, hold, slowly
 from bench.grade.stages.redis import redis_silent
 from bench.host.process import StartError
 from bench.load.client import request
 
 HALVES = WORKERS - 4
-"""The number of clients that have sent half a request. With four others they occupy all workers."""
+"""The number of clients that have sent half a request. With four other clients they occupy all
+workers."""
 WAITING = 6
 END_SECONDS = 9
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""
@@ -55,7 +56,7 @@ def finishes(scene: Scene) -> None:
 
 
 def stop(scene: Scene) -> None:
-    """Send SIGTERM some time after the last request, and let Redis reply later."""
+    """Send SIGTERM some time after the last request. Resume Redis some time after SIGTERM."""
     scene.watch.sleep(SETTLE_SECONDS)
     scene.tell_to_stop()
     scene.watch.sleep(SETTLE_SECONDS)
@@ -122,7 +123,8 @@ def ends(scene: Scene) -> None:
     if left:
         raise Failed("orphans", f"the first process ended; {len(left)} other processes still run")
     if ended is not None and ended.status != 0:
-        raise Failed("bad-status", f"after SIGTERM the server {ended.describe()}")
+        fault = fault_of_end(ended.status, "bad-status")
+        raise Failed(fault, f"after SIGTERM the server {ended.describe()}")
     starts_again(scene)
 
 

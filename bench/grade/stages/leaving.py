@@ -48,13 +48,13 @@ CLOSED_TWICE = r"close(?:\(\d| resumed).* = -1 EBADF.*"
 """Matches calls of close that failed, except close(-1)."""
 RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
-"""Limits of a random number of pages, which is above the allowed number of Redis connections."""
+"""Minimum and maximum of a random number of pages: more than the allowed Redis connections."""
 CUTS = 30
-"""How often Redis closes all connections: more often than the allowed number of connections."""
+"""How often Redis closes all connections: more times than connections are allowed."""
 AT_ONCE, ONES = 6, 3
-"""Clients that leave at once, and processes that are killed one after another."""
+"""The number of clients that leave at once, and of processes that are killed in sequence."""
 UNSENT_FILES = 80
-"""More than a server keeps open (MOST_FILES)."""
+"""More files than a server keeps open (MOST_FILES)."""
 REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
 """REFUSED_LEAST failed calls within this time are a loop without a pause (RETRY_DELAY: 20 ms)."""
 EACH_WORKER = 4
@@ -251,7 +251,7 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
             f"{rounds}; before the last round the server had {before} processes and threads, now "
             f"it has {scene.tasks()}",
         )
-    # Each thread has mappings for its stack and a guard page; there are fewer heaps.
+    # Each thread has mappings for its stack and a guard page. Heaps have fewer mappings.
     if not scene.until(lambda: mappings(scene) < mapped + count, seconds):
         return Failed(
             "not-joined",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Find data races and misuses of memory in the server, built with sanitizers, under load."""
+"""Find data races and memory errors: run the server, built with sanitizers, under load."""
 
 import re
 import signal

@@ -34,8 +34,8 @@ from bench.services.redis_server import connect
 
 REDIRECTS = (302, 303, 307)
 BACK_SECONDS = 5.0
-REPLY_SECONDS = 9.0
-"""More than REDIS_REPLY_TIMEOUT for a connection and a reply."""
+REPLY_SECONDS, FILE_SECONDS = 9.0, 1.0
+"""More than 2 * REDIS_REPLY_TIMEOUT (a connection and a reply); less than REDIS_REPLY_TIMEOUT."""
 STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
 CROWD, CUTS = 150, 5
 DELAY_MS = 40.0
@@ -116,6 +116,10 @@ def stopped(scene: Scene) -> None:
                     scene.talk(client, scene.site.file(scene.site.first).data)
                     client.send(one.data)
                     scene.watch.sleep(LEAVE_SECONDS)
+                    seen = "a client requested a page while Redis did not reply; another client"
+                    late = f"{seen} got no file within {FILE_SECONDS} s"
+                    with scene.unanswered("redis-stops-all", late, client.port, sure=False):
+                        replace(scene, timeout=FILE_SECONDS).file()
                     leaves(client)
                 seen = "a client requested a page while Redis did not reply, and left ({})"
                 scene.require_sleep(QUIET_SECONDS, seen.format(leaves.__name__))

@@ -143,7 +143,7 @@ function number(panel, name, text, bad) {
 function showNumbers(panel, seen) {
   const { now, total, past } = seen.rate;
   number(panel, "rate", now === null ? "not known" : Math.round(now).toLocaleString("en"), false);
-  panel.querySelector(".rate").title = now === null ? "The server has no counters, or this user may not read them." : `${total} in all`;
+  panel.querySelector(".rate").title = now === null ? "The server has no counters, or this user cannot read them." : `${total} in all`;
   const top = Math.max(10, ...past);
   const points = past.map((rate, place) => `${160 - 2 * (past.length - 1 - place)} ${32 - (rate / top) * 30}`);
   panel.querySelector(".rates path").setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");

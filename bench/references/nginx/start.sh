@@ -14,7 +14,7 @@ shift 2
 if [ "$(nproc)" -gt 1 ]; then
     many="s/^master_process off;/master_process on;/; s/^worker_processes 1;/worker_processes $(nproc);/"
     sed -i "$many" "$folder/$configuration"
-    set -- -g "user $(id -un);" "$@" # by default, workers of root change the user
+    set -- -g "user $(id -un);" "$@" # by default, workers that root starts run as another user
 fi
 if nginx -h 2>&1 | grep -q '^  -e '; then set -- -e stderr "$@"; fi
 exec nginx -p "$folder" -c "$folder/$configuration" "$@"

@@ -31,7 +31,7 @@ const template = await readFile(join(given.root, 'templates/guestbook/index.html
 const parts = template.split(/(\$[A-Z_]+\$)/);
 const redis = createClient({ url: given.redis, disableOfflineQueue: true });
 redis.on('error', (error) => console.error(`redis: ${error.message}`)); // the client connects again by itself
-redis.connect().catch(() => {}); // the line above logs the error
+redis.connect().catch(() => {}); // the handler above logs the error
 await once(redis, 'ready').catch(() => {}); // without Redis, all except the guestbook works
 
 const escape = (remark) => remark.replace(/[&<>"']/g, (character) => REFERENCES[character]);
@@ -58,7 +58,7 @@ function listOf(remarks) {
 }
 
 async function sendGuestbook(response) {
-  // One after another, as in the seven servers.
+  // The commands go one after another, as in the seven servers.
   const remarks = await redis.lRange('guestbook_remarks', -REMARKS_SHOWN, -1);
   const visitor = await redis.incr('visitor_count');
   const written = await redis.lLen('guestbook_remarks');

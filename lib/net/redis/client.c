@@ -35,7 +35,6 @@ void redis_client_close(struct redis_client *client) {
     client->lent = false;
 }
 
-/* Makes the client look as if it had been idle for REDIS_CHECK_AFTER. */
 void redis_client_check_before_use(struct redis_client *client) {
     client->used_at -= REDIS_CHECK_AFTER;
 }
@@ -52,8 +51,7 @@ static bool is_stale(const struct redis_client *client) {
     return count >= 0 || errno != EAGAIN;
 }
 
-/* Once a socket is connected, its calls may block, for no longer than its
-   timeouts.  If the timeouts cannot be set, the calls do not block. */
+/* Once a socket is connected, its calls may block until its timeouts. */
 static void make_blocking(int descriptor) {
     struct timeval timeout = timeval_of(REDIS_REPLY_TIMEOUT);
 
@@ -77,8 +75,7 @@ static int call_flags(const struct redis_pipeline *redis) {
     return sleeps ? 0 : MSG_DONTWAIT;
 }
 
-/* Sleeps until the socket is ready, the deadline has passed or a signal
-   comes. */
+/* Sleeps until the socket is ready, the deadline or a signal. */
 static void wait_until_ready(const struct redis_pipeline *redis) {
     int64_t left = time_left(redis);
     struct pollfd ready = {
@@ -90,8 +87,8 @@ static void wait_until_ready(const struct redis_pipeline *redis) {
 
 /* Sends the rest of the command, and receives bytes that have come; sleeps if
    it can do neither.  After the deadline the call continues only while bytes
-   are there: the server may have been suspended (SIGSTOP).  It does not wait
-   for the rest of an oversized reply, which may never end. */
+   are there (the server may have been suspended by SIGSTOP), and not for the
+   rest of an oversized reply. */
 static void continue_call(struct redis_pipeline *redis) {
     int flags = call_flags(redis);
     bool late = time_left(redis) <= 0;
@@ -112,9 +109,8 @@ static void continue_call(struct redis_pipeline *redis) {
 }
 
 /* Connecting, the login and the reply have one time limit together, because a
-   worker waits for them.  After a rejection the call returns at once, and does
-   not wait for the pipeline's next attempt: another thread may return a
-   connection. */
+   worker waits for them.  After a rejection the call returns at once: another
+   thread may return a connection. */
 enum redis_outcome redis_client_call(struct redis_client *client,
                                      struct view command,
                                      struct resp_reply *reply) {

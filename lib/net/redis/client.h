@@ -36,9 +36,8 @@ enum redis_outcome redis_client_call(struct redis_client *client,
                                      struct view command,
                                      struct resp_reply *reply);
 
-/* Makes the next call check first, with a system call, whether a reply has come
-   that was not requested: otherwise the call would take that reply for its
-   own. */
+/* Makes the next call check first, with a system call, whether a surplus reply
+   has come: otherwise the call would take that reply for its own. */
 void redis_client_check_before_use(struct redis_client *client);
 
 /* Ends the connection, for all processes that share it. */

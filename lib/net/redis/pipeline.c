@@ -7,8 +7,6 @@
 #include <string.h>
 #include <utlist.h>
 
-/* The log's words for replies that resp_read() rejects, and for a reply that
-   belongs to no command. */
 #define REDIS_UNEXPECTED VIEW("its replies are not RESP2, or too many")
 
 void redis_pipeline_init(struct redis_pipeline *pipeline,
@@ -21,10 +19,9 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
         .room = 65536};
 }
 
-/* After fork() a connection belongs to several processes.  close(2) ends it
-   only when the last of them closes it; shutdown(2) ends it at once.  On TCP
-   connect(2) to the family AF_UNSPEC also ends it at once, with a reset.  So no
-   port stays in TIME_WAIT. */
+/* After fork() a connection belongs to several processes, so close(2) alone
+   does not end it.  On TCP connect(2) to the family AF_UNSPEC ends it with a
+   reset, so no port stays in TIME_WAIT. */
 static void disconnect(struct redis_pipeline *pipeline) {
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
     int descriptor = pipeline->source.descriptor;
@@ -56,8 +53,7 @@ static void fail_server(struct redis_pipeline *pipeline, struct view reason,
     redis_pipeline_close(pipeline);
 }
 
-/* Only this connection has failed: the next command begins another
-   connection. */
+/* Only this connection has failed: the next command connects. */
 static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
                             int64_t now) {
     redis_report_failure(pipeline->server, reason, now);
@@ -94,10 +90,9 @@ static void pause_rejected(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->deadline = now + RETRY_DELAY;
 }
 
-/* Begins with the address that answered last.  If all addresses fail, the
-   pipeline stops trying for a while.  But if Redis answers on other
-   connections, Redis is only too busy to accept, and the pipeline tries
-   again. */
+/* Begins with the address that answered last.  If all addresses fail, Redis is
+   down, unless it answers on other connections: then it is only too busy to
+   accept, and the pipeline tries again. */
 static void begin_connecting(struct redis_pipeline *pipeline, int64_t now) {
     const struct redis_server *server = pipeline->server;
 
@@ -126,8 +121,7 @@ static void begin_connecting(struct redis_pipeline *pipeline, int64_t now) {
         pause_rejected(pipeline, now);
 }
 
-/* Tries the next address, with the same commands, because Redis could not be
-   reached at this one. */
+/* Tries the next address, with the same commands. */
 static void begin_at_next_address(struct redis_pipeline *pipeline, int error,
                                   int64_t now) {
     disconnect(pipeline);
@@ -159,8 +153,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now) {
     struct buffer *output = &pipeline->output;
 
-    /* Also false while the pipeline tries to reach a Redis that is down: a new
-       command would have to wait. */
+    /* Also false while the pipeline tries to reach a Redis that is down. */
     if (!redis_claim_attempt(pipeline->server, now))
         return false;
     /* An unexpected reply would be taken for the reply to this command. */
@@ -187,8 +180,8 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
     return true;
 }
 
-/* The commands are kept until Redis has replied: if Redis rejects the
-   connection, it has carried out no command, and all must be sent again. */
+/* The commands are kept until Redis has replied: if it rejects the connection,
+   all must be sent again. */
 static void drop_answered_commands(struct redis_pipeline *pipeline) {
     if (!pipeline->has_replied || pipeline->handshake > 0)
         return;
@@ -300,14 +293,13 @@ static void take_reply(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->asked_at = now;
     pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     pipeline->tried = 0;
-    /* The address is written only if it changes, because other processors have
-       it in their caches. */
+    /* Written only if it changes: other processors have it in their caches. */
     if (pipeline->server->shared->address != pipeline->address)
         pipeline->server->shared->address = pipeline->address;
     redis_report_reply(pipeline->server, now);
 }
 
-/* Handles a whole reply; returns true if it is the reply to a command. */
+/* Returns true if the whole reply is the reply to a command. */
 static bool accept_reply(struct redis_pipeline *pipeline,
                          const struct resp_reply *reply, int64_t now) {
     /* A rejection may come before the first command could be sent. */
@@ -316,8 +308,7 @@ static bool accept_reply(struct redis_pipeline *pipeline,
         pause_rejected(pipeline, now);
         return false;
     }
-    /* If Redis has sent a reply too many, it is unknown which reply is
-       surplus. */
+    /* If there is a reply too many, it is unknown which one is surplus. */
     bool surplus = pipeline->input.length > pipeline->taken;
     if (pipeline->expected == 0 || (pipeline->expected == 1 && surplus)) {
         fail_connection(pipeline, REDIS_UNEXPECTED, now);

@@ -72,8 +72,7 @@ void redis_pipeline_close(struct redis_pipeline *pipeline);
 /* Begins to connect, without waiting, before there is a command. */
 void redis_pipeline_connect(struct redis_pipeline *pipeline, int64_t now);
 
-/* Marks the connection as open: another process has used it, and left it
-   between two commands. */
+/* Marks the connection as open: another process left it between commands. */
 void redis_pipeline_set_idle(struct redis_pipeline *pipeline);
 
 /* Queues a command; begins to connect if that is needed.  Returns false if
@@ -82,10 +81,9 @@ void redis_pipeline_set_idle(struct redis_pipeline *pipeline);
 bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now);
 
-/* Flush sends queued commands, fill receives replies.  Call both when the loop
-   reports readiness, and flush also once in a loop iteration.  `flags`: those
-   of send(2) and recv(2), so MSG_DONTWAIT for a caller that never sleeps.  Fill
-   returns true if bytes have come. */
+/* Flush sends queued commands, fill receives replies and returns true if bytes
+   have come.  Call both when the loop reports readiness, and flush also once in
+   a loop iteration.  `flags`: those of send(2) and recv(2). */
 void redis_pipeline_flush(struct redis_pipeline *pipeline, int flags,
                           int64_t now);
 bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
@@ -107,8 +105,8 @@ void redis_pipeline_received(struct redis_pipeline *pipeline, ssize_t result,
 bool redis_pipeline_next(struct redis_pipeline *pipeline,
                          struct resp_reply *reply, int64_t now);
 
-/* Takes the first waiter from the queue if its reply has come, or if the waiter
-   will get no reply (then *replied is false).  Otherwise returns NULL. */
+/* Takes the first waiter from the queue if its reply has come, or will not come
+   (then *replied is false).  Otherwise returns NULL. */
 struct redis_waiter *redis_pipeline_take(struct redis_pipeline *pipeline,
                                          struct resp_reply *reply,
                                          bool *replied, int64_t now);
@@ -120,8 +118,7 @@ void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
 /* Updates what the loop watches; call it once in a loop iteration. */
 void redis_pipeline_watch(struct redis_pipeline *pipeline);
 
-/* Returns the time when the pipeline's wait ends; INT64_MAX: it waits for
-   nothing. */
+/* Returns the end of the pipeline's wait; INT64_MAX: it waits for nothing. */
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline);
 
 #endif

@@ -31,8 +31,7 @@ void redis_pool_destroy(struct redis_pool *pool) {
 }
 
 /* Releases the lock for some milliseconds, so that another thread can return a
-   connection.  A condition variable would wake this thread sooner, but a
-   shortage lasts for seconds. */
+   connection.  (No condition variable: a shortage lasts for seconds.) */
 static void wait_without_lock(struct redis_pool *pool, int delay) {
     pool->waiting++;
     pthread_mutex_unlock(&pool->lock);
@@ -41,9 +40,7 @@ static void wait_without_lock(struct redis_pool *pool, int delay) {
     pool->waiting--;
 }
 
-/* Should a thread stop waiting for a connection?  Yes, if it has waited for as
-   long as a reply may take, and Redis connections are scarce; or if the
-   server's time is up. */
+/* Should a thread stop waiting for a connection? */
 static bool waited_too_long(int64_t begun) {
     int64_t now = clock_milliseconds();
     return server_is_out_of_time() ||
@@ -71,15 +68,14 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     return client;
 }
 
-/* Counts the connection as no longer new, so another connection may begin
-   (REDIS_NEW_AT_ONCE). */
+/* The connection is no longer new: another may begin (REDIS_NEW_AT_ONCE). */
 static void mark_connected(struct redis_pool *pool,
                            struct redis_client *client) {
     pool->fresh -= client->fresh;
     client->fresh = false;
 }
 
-/* Frees the memory of a long reply, which is no longer needed. */
+/* Frees the memory of a long reply. */
 static void shrink(struct redis_pipeline *redis) {
     if (redis->input.capacity <= LARGE_RESPONSE ||
         redis->input.length > redis->taken)
@@ -89,8 +85,7 @@ static void shrink(struct redis_pipeline *redis) {
 }
 
 /* If connections are scarce, the returned one is kept only for threads that
-   wait, and only until it is REDIS_RETRY old, because other processes may wait
-   as well. */
+   wait, and only until it is REDIS_RETRY old: other processes may wait, too. */
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     int64_t now = clock_milliseconds();
     bool keep = redis_client_is_open(client);
@@ -125,8 +120,7 @@ void redis_pool_close_idle(struct redis_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Redis has rejected a connection of this client.  Waits, and takes a
-   connection that another thread has returned, if there is one. */
+/* Waits, and takes a connection that another thread has returned, if any. */
 static void replace_rejected(struct redis_pool *pool,
                              struct redis_client **client) {
     stop_wake_parent(); /* other children may keep unused connections */

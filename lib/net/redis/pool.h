@@ -2,11 +2,9 @@
 /*
  * The Redis connections of a process, each lent for as long as it is needed.
  *
- * Threads share the connections, so there are at most as many of them as
- * exchanges at one time.  The connection given back last is lent first: its
- * data is still in the processor's cache.  The number of threads that connect
- * at once is limited (REDIS_NEW_AT_ONCE).
- *
+ * The connection given back last is lent first: its data is still in the
+ * processor's cache.  The number of threads that connect at once is limited
+ * (REDIS_NEW_AT_ONCE).
  * If Redis has no free connection (redis_is_scarce()), a returned connection is
  * kept only for threads that wait for one.
  */
@@ -42,8 +40,7 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 
 /* Closes unused connections that others may need.  Call this function after a
-   process was woken or was idle for a while.  redis_pool_return() calls it,
-   too. */
+   process was woken or was idle for a while. */
 void redis_pool_close_idle(struct redis_pool *pool);
 
 #endif

@@ -148,8 +148,7 @@ int redis_connect_start(const struct redis_server *server, unsigned address) {
 
     if (descriptor < 0)
         return -1;
-    /* Without this option the second of two small writes may wait for 40 ms
-       (Nagle's algorithm: net/listener.c).  Unix sockets do not need it. */
+    /* As for clients (net/listener.c).  Fails for a Unix socket. */
     (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(descriptor, (const struct sockaddr *)&to->socket, to->length) <
             0 &&

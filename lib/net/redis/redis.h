@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The address of Redis, the beginning of a connection, and whether Redis
- * answers.
- */
+/* The address of Redis, connecting to it, and whether Redis answers. */
 #ifndef NET_REDIS_H
 #define NET_REDIS_H
 
@@ -44,11 +41,9 @@ struct redis_server {
     struct redis_shared *shared;
 };
 
-/*
- * Reads redis://[[user]:password@]host[:port][/database] or unix:/path and
- * looks the host name up, once: if the host gets another address, the server
- * must be started again.  An error prints one line and exits 1.
- */
+/* Reads redis://[[user]:password@]host[:port][/database] or unix:/path and
+   looks the host name up, once: if the host gets another address, the server
+   must be started again.  An error prints one line and exits 1. */
 void redis_parse(struct redis_server *server, const char *url);
 
 /* Begins to connect to one of the addresses, without waiting.  Returns the
@@ -65,19 +60,16 @@ unsigned redis_append_handshake(const struct redis_server *server,
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
 /* Has Redis replied to any process after the time `begun`, or less than
-   REDIS_RETRY before it?  If so, Redis is not down, although a connection that
-   began then has failed. */
+   REDIS_RETRY before it?  Then it is not down. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
 /* Each of these functions reports an event to all processes and to the log.
 
    Redis is down: a call that began at `since` could not connect, or had no
-   reply in time.  Returns false if any call was answered since then: then only
-   this call has failed. */
+   reply in time.  Returns false if any other call was answered since then. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
-/* Only the requests on one connection have failed: the next request may
-   connect. */
+/* Only the requests on one connection have failed. */
 void redis_report_failure(const struct redis_server *server, struct view reason,
                           int64_t now);
 /* Redis has rejected a command, or its reply cannot be used. */
@@ -86,8 +78,7 @@ void redis_report_unexpected(const struct redis_server *server,
 /* Logs a state that may last for days, once in a LOG_INTERVAL. */
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now);
-/* Counts requests that were answered without Redis; the log reports the number
-   when Redis is back. */
+/* Counts requests that were answered without Redis, for the log. */
 void redis_count_missed(const struct redis_server *server, size_t requests);
 /* Redis has replied. */
 void redis_report_reply(const struct redis_server *server, int64_t now);

@@ -75,6 +75,35 @@ def test_the_folder_may_have_a_quote_in_its_name(tmp_path: Path) -> None:
     assert unit["directory"] == str(folder)
 
 
+@pytest.mark.parametrize("target", ["study", "new", "grade", "grade-all"])
+def test_a_missing_value_is_reported_before_an_installation(target: str, tmp_path: Path) -> None:
+    """In this folder the installation would fail, because there is no scripts/setup.sh."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    said = run("make", target, cwd=tmp_path, status=2)
+    assert said.stdout.startswith("give a ")
+    assert f"for example: make {target} " in said.stdout
+
+
+def test_a_misspelt_target_names_the_command_that_lists_all() -> None:
+    assert "there is no target serv; make help lists" in run("make", "serv", status=2).stderr
+
+
+def test_a_missing_inventory_is_reported_before_an_installation(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    said = run("make", "bench", "HOSTS=mine.ini", cwd=tmp_path, status=2).stderr
+    assert "HOSTS=mine.ini: no such file; give an inventory or lab" in said
+
+
+def test_what_is_built_is_no_message() -> None:
+    assert "Nothing to be done" not in run("make", "-o", "Makefile", "baselines").stdout
+
+
+def test_an_unknown_server_is_reported_before_the_tests() -> None:
+    words = ("-p", "no:cacheprovider", "--server", "nobody", "tests/e2e")
+    said = run(sys.executable, "-m", "pytest", *words, status=4).stderr
+    assert said.startswith("ERROR: --server: no such server: nobody; there are: iterative, ")
+
+
 def test_results_may_be_in_any_folder(tmp_path: Path) -> None:
     """`make report RESULTS=...` accepts a path with quotes, as a sweep prints it."""
     folder = tmp_path / 'O\'Brien "2" $HOME'

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bench.cli.main import main
 from bench.doctor.doctor import GROUPS_FIX, examine, show
 from bench.doctor.limits import Facts, assess, governors, look, why_impossible
 from bench.host.machine import own_folders, read_limits, usable_ports
@@ -422,3 +423,10 @@ def test_ports_reused_only_on_loopback_stay_in_time_wait(reuse: int, hosts: list
     found = assess([run(100, "close")], scarce, every)
     assert [one.limit.partition(":")[0] for one in found] == hosts
     assert {one.about for one in found} <= {Limit.RESTING_PORTS}
+
+
+def test_it_needs_no_built_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", "--servers", "poll,epoll", "--programs", str(tmp_path)])
+    said = capsys.readouterr().out
+    assert "not built: poll, epoll" in said
+    assert "servers, fix: make all" in said

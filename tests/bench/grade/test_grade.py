@@ -47,7 +47,7 @@ class Patch(NamedTuple):
         name = "NAME" if self.base.startswith("course") else self.base.split("/")[0][3:]
         more = ((INCLUDE, MORE),) if self.base == WHOLE else ()
         for before, after in (*self.changes, *more):
-            assert text.count(f"\n{before}") == 1, f"{self.base}: {before!r} is not there once"
+            assert text.count(f"\n{before}") == 1, f"{self.base}: {before!r} must occur once"
             text = text.replace(f"\n{before}", f"\n{after}")
         (server / "main.c").write_text(text.replace(f'.name = "{name}"', '.name = "patched"')[1:])
         return server
@@ -164,7 +164,8 @@ def test_the_solution_wakes_one_thread_for_a_client(tmp_path: Path) -> None:
     finally:
         server.terminate()
         server.communicate(timeout=20)
-    # Waking all threads costs 50 sleeps a client; one thread may sleep again for data or a lock.
+    # If all 50 threads woke for each client, there would be 50 sleeps per client. The one thread
+    # that is woken may sleep again, for data or a lock.
     assert clients <= slept < 10 * clients
 
 

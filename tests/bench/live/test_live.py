@@ -313,7 +313,7 @@ def test_unreadable_tasks_are_reported(serve: Serve) -> None:
     process, _, runs, call, arguments, channel, _ = said.strip().split("|")
     assert (int(process), runs, call, arguments) == (served.pid, "False", "", "()")
     seen = Task(served.pid, served.pid, runs=False, channel=channel)
-    assert "this user may not read" in wait_of(seen, Sockets(), {}).whom
+    assert "this user cannot read" in wait_of(seen, Sockets(), {}).whom
 
 
 def test_other_memory_is_not_taken_for_counters() -> None:

@@ -141,6 +141,11 @@ TRACED.calls = CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0)
         ("epoll 10", 1, ["^These results have no targets.\n$"]),
         ("epoll 10; nginx 9; epoll 30 page; go 100 page", 1, ["met .at most 0.33", "1 of 2 met"]),
         ("poll 10 kept; poll 90 kept idle", 1, ["no target"]),
+        (
+            "poll 25; baseline-poll 20; poll 25 more; baseline-poll 20 more",
+            0,
+            ["redirect, 100 at once", "redirect, 500 at once"],
+        ),
         ("forking 100; forking 110 many", 0, ["redirect, 15,000 at once"]),
         (
             CROWDED,

@@ -128,8 +128,8 @@ def test_frozen(start: Start, own: PrivateRedis) -> None:
 
 @pytest.mark.redis_code
 def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
-    """If Redis closes idle connections (timeout, CLIENT KILL), the next request still works. A
-    remark that comes immediately is stored."""
+    """If Redis closes idle connections (timeout, CLIENT KILL), the next request still works, even
+    a remark in the same loop iteration."""
     server = start(redis=own.url())
     client = own.client()
     remark = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="a", guest_remarks="b"))
@@ -139,7 +139,7 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
         time.sleep(0.2)  # only a connection that has been idle is checked
         assert _is_back(server)
         with Client(server) as visitor:
-            with server.suspended():  # one loop iteration gets both events
+            with server.suspended():  # one loop iteration gets the close and the remark
                 client.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
                 visitor.send(remark)
             assert visitor.read().status == 303
@@ -152,7 +152,7 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
-    """While a frozen Redis is known to be away, only one request in 250 ms waits for it."""
+    """After the server has noticed that Redis hangs, only one request in 250 ms waits for Redis."""
     server = start("--workers", "12", redis=own.url())
     wait_until(lambda: _is_back(server), "service is back")
 
@@ -199,7 +199,7 @@ def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
 
 
 def _finds_link(server: Server, number: int) -> bool:
-    """Return whether a link is found; the reply to another command is an AssertionError."""
+    """Return whether a link is found. Raise AssertionError if another link is returned."""
     response = fetch(server, f"/go/{number}")
     assert response.status in (302, 503)
     assert response.field("Location") in (f"/target-{number}", None)
@@ -226,13 +226,13 @@ def test_late_replies_reach_no_other_client(start: Start, own: PrivateRedis) -> 
         time.sleep(0.3)  # Redis replies, and the server may use it again
         with own.paused():  # only late replies can arrive
             assert not any(pool.map(lambda number: _finds_link(server, number), range(4, 8)))
-        # At once, so that each connection with a late reply is used.
+        # At the same time, so that each connection with a late reply is used.
         assert list(pool.map(finds, range(20))) == [None] * 20
 
 
 @pytest.mark.redis_code
 def test_client_leaves_while_redis_works(start: Start, own: PrivateRedis) -> None:
-    """Clients that leave in the middle of a command leave no reply for the next request."""
+    """If a client disconnects during a command, no other request gets the command's reply."""
     server = start(redis=own.url())
     _set_links(own)
     assert _is_back(server)
@@ -262,7 +262,7 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
                             os.kill(pid, signal.SIGKILL)
                 next_one.send_read(
                     request("GET", "/go/1")
-                )  # it borrows a connection before the reply
+                )  # its child borrows a connection before Redis replies
                 time.sleep(0.1)
             assert next_one.read().field("Location") in ("/target-1", None)
         for number in range(1, 20):
@@ -283,7 +283,7 @@ def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> N
         assert second.exchange(VISIT).status == 200
         before = asker.connected()
         os.kill(child, signal.SIGKILL)
-        wait_until(lambda: asker.connected() == before - 1, "its Redis connection is closed")
+        wait_until(lambda: asker.connected() == before - 1, "the child's connection is closed")
         assert second.exchange(VISIT).status == 200
 
 

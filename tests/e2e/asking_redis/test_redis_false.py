@@ -112,7 +112,7 @@ WRONG_TYPES = {
 
 @pytest.mark.redis_code
 def test_wrong_type_at_each_step(start: Start) -> None:
-    """A reply of a wrong type gives 502 at each of the three steps. The server closes the
+    """A reply of a wrong type to any of a visit's commands gives 502. The server closes the
     connection, because the reply may belong to another command. After an error reply the connection
     stays open."""
     replies: dict[str, bytes] = {}
@@ -191,7 +191,7 @@ def test_one_command_after_another(start: Start) -> None:
 @pytest.mark.redis_code
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 def test_no_success_by_another_reply(start: Start, later: bool) -> None:
-    """A surplus integer never confirms a remark that Redis refused."""
+    """A surplus integer reply never confirms a remark that Redis refused."""
     behind = ""
     talks: list[Conversation] = []
     speaking = threading.Lock()  # from a command to the end of its reply
@@ -224,7 +224,7 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
 
     with FalseRedis(script) as false:
         server = start(redis=false.url.removesuffix("0") + "1")
-        # A surplus reply to SELECT is not tested later: it would be the reply to the next command.
+        # "later" leaves out SELECT: its surplus reply would be the reply to the next command.
         first = () if later else ("SELECT",)
         for behind in (*first, "LRANGE", "INCR", "LLEN", "GET", "RPUSH"):  # noqa: B007 - answer() reads it
             for number in range(6):
@@ -235,7 +235,7 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
 
 
 def test_wrong_type_for_one_of_many(start: Start) -> None:
-    """A client that waits behind a reply of a wrong type never gets another client's reply."""
+    """After a reply of a wrong type, no waiting client gets another client's reply."""
 
     wrong = itertools.cycle((b"", b"", b":99\r\n"))
     script = replying(lambda words: next(wrong) + link(words), 0.002)
@@ -255,7 +255,7 @@ def test_wrong_type_for_one_of_many(start: Start) -> None:
 @pytest.mark.slow
 @pytest.mark.shared_code
 def test_suppressed_lines_are_counted(start: Start) -> None:
-    """The log does not report each outage of 0.4 s, but the next line counts them (after 5 s)."""
+    """The log does not report each outage of 0.4 s, but a later line counts the others."""
 
     def script(conversation: Conversation) -> None:
         while int(time.monotonic() / 0.4) % 2 and conversation.next_command() is not None:
@@ -440,7 +440,7 @@ def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
         if conversation.next_command() is None:
             return
         if number == 1:
-            time.sleep(0.4)  # longer than a server waits for a sign of Redis
+            time.sleep(0.4)  # longer than REDIS_RETRY
         else:
             conversation.send(b"$6\r\n/there\r\n")
 

@@ -48,8 +48,9 @@ def _spare(server: Server) -> int:
     """Return how many connections to Redis may be added for the same number of clients.
 
     A worker for one connection may hold its Redis connection for a short time after the response.
-    Threads that share connections may need more at once than before. A worker that serves many
-    clients may not have used Redis yet. But dozens of visits must not open dozens of connections.
+    Threads that share connections may need more at the same time than before. A worker that serves
+    many clients may not have used Redis yet. But dozens of visits must not open dozens of
+    connections.
     """
     kind = server.kind
     may_be_new = kind.has_workers and not kind.worker_per_client

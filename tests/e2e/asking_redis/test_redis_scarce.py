@@ -21,7 +21,7 @@ VISIT = request("GET", "/guestbook")
 
 @contextlib.contextmanager
 def _all_taken(redis: PrivateRedis) -> Iterator[None]:
-    """Take all connections that a Redis allows for the `with` block, like another program."""
+    """For the `with` block take all connections that Redis allows, as another program could."""
     taken: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
         while True:
@@ -98,14 +98,14 @@ def test_connections_are_handed_on(start: Start) -> None:
             assert counter.connections() - before < 200
 
         undisturbed(REDIS_TIME, attempt)
-        # A thread that got another thread's connection must release its turn (REDIS_NEW_AT_ONCE).
+        # A thread with a returned connection must not count as connecting (REDIS_NEW_AT_ONCE).
         undisturbed(REDIS_TIME, lambda: _visit_at_once(server, 12, 40))
         assert REFUSED in server.stderr
 
 
 @pytest.mark.parametrize("place", ["TCP", shared("TCP and a database"), shared("Unix socket")])
 def test_others_take_all_for_a_while(start: Start, place: str) -> None:
-    """A request waits while other programs use all Redis connections, and files are served."""
+    """While other programs use all Redis connections, the guestbook waits, and files are served."""
     with PrivateRedis("--maxclients", "4") as redis:
         urls = {
             "TCP": redis.url(),

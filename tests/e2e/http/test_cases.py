@@ -83,7 +83,7 @@ class Asked:
             data = client.read_to_end()
         if not asks_redis:
             return Answer(data, 0, ())
-        assert self.store.do("EXISTS", "evil") == 0, "a name has become a command"
+        assert self.store.do("EXISTS", "evil") == 0, "Redis executed a name as a command"
         return Answer(
             data, self.store.number("visitor_count"), tuple(self.store.remarks()[before:])
         )

@@ -40,7 +40,7 @@ def file(server: Server, site: Path) -> Iterator[Path]:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
-    """A server uses a replaced file at once, and a changed link `public` after a restart."""
+    """A server serves a replaced file immediately, and a changed link `public` after a restart."""
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "name.txt").write_text(name)
@@ -58,7 +58,7 @@ def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
     assert fetch(start(root=tmp_path), "/name.txt").body == b"new"
 
 
-@pytest.mark.parametrize("instead", ["nothing", "folder", "link that leads out", "another file"])
+@pytest.mark.parametrize("instead", ["nothing", "folder", "link to outside", "another file"])
 def test_deleted_file_is_released(server: Server, file: Path, instead: str) -> None:
     """After a file is deleted, no process keeps it open, and a request for it gets status 404. If
     another file has the same name, the response has another ETag."""
@@ -73,7 +73,7 @@ def test_deleted_file_is_released(server: Server, file: Path, instead: str) -> N
         file.unlink()
         if instead == "folder":
             file.mkdir()
-        elif instead == "link that leads out":
+        elif instead == "link to outside":
             file.symlink_to("/etc/passwd")
         elif instead == "another file":
             file.write_bytes(b"another")
@@ -102,8 +102,8 @@ def test_file_from_the_future(server: Server, file: Path) -> None:
 
 
 def test_change_is_seen_at_once(server: Server, file: Path) -> None:
-    """A request sent after a change gets the new content, even if the change is within one tick of
-    the file clock, or if other clients are receiving the file."""
+    """A request sent after a change gets the new content. This is true within one tick of the file
+    clock, and while other clients receive the file."""
     target = f"/t/{file.name}"
     file.write_bytes(b"0000")
     over = threading.Event()
@@ -131,8 +131,8 @@ def test_change_is_seen_at_once(server: Server, file: Path) -> None:
 
 @of_kind("keeps_alive")
 def test_change_within_a_round(server: Server, file: Path) -> None:
-    """A client accepted after a change of a file gets the new content, even in the same long
-    iteration of the event loop, which checks a file once in an iteration."""
+    """A client accepted after a change of a file gets the new content, even in the same long loop
+    iteration. (An event loop checks a file once in an iteration.)"""
     wanted, long = request("GET", f"/t/{file.name}"), request("GET", "/sorted") * 16
     before, behind = b"before" * 4000, b"behind" * 4000  # long: the connection stays open
     file.write_bytes(before)
@@ -153,8 +153,8 @@ def test_change_within_a_round(server: Server, file: Path) -> None:
 
 @pytest.mark.of_servers("poll", "epoll")
 def test_change_in_a_long_round(server: Server, file: Path) -> None:
-    """A client served last in an iteration that lasts into the next second gets the Date of that
-    second: Last-Modified is never later (RFC 9110, section 8.8.2.1)."""
+    """If a loop iteration lasts into the next second, the client served last gets the Date of that
+    second. Last-Modified is never later than Date (RFC 9110, section 8.8.2.1)."""
     file.write_bytes(b"x")
     with crowd(server, 120, b"") as (first, *busy, last):
         for client in (first, *busy, last):
@@ -173,7 +173,7 @@ def test_change_in_a_long_round(server: Server, file: Path) -> None:
 
 
 def test_file_that_shrinks(server: Server, file: Path) -> None:
-    """If a file shrinks while it is sent, only this connection ends, and the server continues."""
+    """If a file shrinks while it is sent, its connection ends, and the server continues."""
     with file.open("wb") as big:
         big.truncate(50_000_000)
     with Client(server, receive_buffer=4096) as client:
@@ -203,7 +203,7 @@ def _assert_little_memory(server: Server) -> None:
 
 
 def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
-    """Three clients that pause and a client that reads at once all get the whole file."""
+    """Three clients that pause and a client that reads without pauses all get the whole file."""
     server = start()
     count = 1 if server.kind.is_stalled_by_one else 3
     slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections: pipelining, keep-alive, interim responses, half-closes, resets and the end."""
+"""Connections: pipelining, keep-alive, interim responses, half-closes, resets, closing."""
 
 import signal
 import socket
@@ -135,8 +135,8 @@ LENGTH, CHUNKED = ("Content-Length", str(len(BODY))), ("Transfer-Encoding", "chu
 def test_expect_continue(
     server: Server, store: RedisClient, value: str, at_once: bool, how: tuple[str, str]
 ) -> None:
-    """The server sends 100 before the client has sent a byte of the body. A client that does not
-    wait may get the 100, and gets one final response."""
+    """The server sends 100 before the client has sent a byte of the body. If a client sends the
+    body without waiting, the 100 is optional. In both cases there is one final response."""
     fields: Fields = (FORM, ("Expect", value), how)
     body = CHUNKS if how == CHUNKED else BODY
     with Client(server) as client:
@@ -216,7 +216,7 @@ def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int)
     """The response arrives although the process is killed or stopped between send and close. If it
     is stopped, the kernel waits 0.2 s before it sends the last bytes."""
     if faulty.kind.completes and PIECES[target] == "send":
-        pytest.skip("the kernel sends, ends and closes without the process between")
+        pytest.skip("the kernel sends, shuts down and closes without returning to the process")
     right = fetch(faulty, target, *CLOSE)
     faulty.plan.arm(PIECES[target], 1, -number)
     with Client(faulty) as client:
@@ -250,7 +250,7 @@ def test_bytes_that_the_server_does_not_read(start: Start, late: bytes, stops: b
 
 @of_kind("keeps_alive")
 def test_empty_line_is_no_request(start: Start) -> None:
-    """An empty line after a request (RFC 9112, section 2.2) begins no new request: the idle
+    """An empty line after a request (RFC 9112, section 2.2) begins no new request. The idle
     connection ends without a response, by timeout or because the server stops."""
     server = start("--time-scale", "10")
     with Client(server) as client:

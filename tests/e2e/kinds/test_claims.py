@@ -169,7 +169,7 @@ def test_wakes_one(start: Start) -> None:
         wait_until(lambda: waiting(server)[1] == idle, "all workers sleep")
         fetch(server, "/t/digits.txt")
     woken = switches() - before
-    # A herd would be 16 wake-ups for each; a worker may sleep again for its client, or for a lock.
+    # A herd would wake 16 workers per connection. A worker may also wake for its client or a lock.
     assert connections <= woken + 1 < 5 * connections
 
 
@@ -227,7 +227,7 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
         for _ in range(connections):
             assert fetch(server, "/t/digits.txt", *fields).status == 200
 
-    # If the CPU is too busy for a client to send within a second, the kernel hands it over anyway.
+    # After a second without data, which a busy CPU can cause, the kernel passes on the connection.
     calls = _calls(start, tmp_path, serve)
     if calls["io_uring_enter"]:
         pytest.skip("the kernel receives by itself: tests/e2e/kinds/test_ring.py")
@@ -253,7 +253,7 @@ def test_change_of_interest(start: Start, tmp_path: Path) -> None:
                 client.send_read(HALF)
                 assert client.exchange(b"\r\n").status == 200
 
-    # If the CPU is too busy for a client to send within a second, the kernel hands it over anyway.
+    # After a second without data, which a busy CPU can cause, the kernel passes on the connection.
     whole = _calls(start, tmp_path, in_one_piece)
     halves = _calls(start, tmp_path, in_two_pieces)
     name = start().name
@@ -288,7 +288,7 @@ def _polled(server: Server) -> int:
 @of("poll", "epoll", "prethreading", "iterative")
 @undisturbed_test(REDIS_TIME)
 def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
-    """06, 07: all clients share a connection to Redis. 01, 05: serial clients use one."""
+    """06, 07: all clients share a connection to Redis. 01, 05: serial clients share one."""
     server = start("--workers", str(WORKERS), redis=own.url())
     before = own.client().connections()
     at_once = 1 if server.name in ("prethreading", "iterative") else 10
@@ -317,7 +317,7 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis) -> None:
         costs = {ELSEWHERE: 2, DIGITS: 2 + 2, VISIT: 2 + 2 + 2}
         for raw, cost in costs.items():
             for path in ("/guestbook", "/t/digits.txt"):
-                fetch(server, path)  # now both are in the cache
+                fetch(server, path)  # then both are in the cache
             both_wait()
             plan.count("pthread_mutex_lock")
             for _ in range(3):

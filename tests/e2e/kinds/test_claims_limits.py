@@ -133,7 +133,7 @@ def many_descriptors() -> Iterator[None]:
 @of("forking", "threading")
 @undisturbed_test(REQUEST_TIME)
 def test_limit_of_children(start: Start) -> None:
-    """02, 04: a thousand clients are served at once; others are accepted when these leave."""
+    """02, 04: a thousand clients are served at once; more are accepted when some of them leave."""
     most = limit("CHILDREN_LIMIT")
     server = start()
 
@@ -175,7 +175,7 @@ def test_crash_of_a_child(start: Start, arch: str) -> None:
         wait_until(lambda: len(busy()) >= 3, "three children wait")
         crashed, *_ = busy()
         os.kill(crashed, signal.SIGKILL)
-        wait_until(lambda: crashed not in server.children(), "its connections are closed")
+        wait_until(lambda: crashed not in server.children(), "the killed child is reaped")
         kept = [client for client in clients if client.is_quiet(0)]
         assert len(kept) == 2 if count == 3 else 0 < len(kept) < count
         assert {client.read_to_end() for client in clients if client not in kept} == {b""}
@@ -203,7 +203,7 @@ def test_crash_of_a_thread(start: Start) -> None:
 @undisturbed_test(REDIS_TIME)
 def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
     """After many simultaneous responses, the server returns memory to the kernel within
-    TRIM_INTERVAL. It keeps less than a kilobyte for each connection, and 128 KB."""
+    TRIM_INTERVAL. It keeps at most 128 KB, and a kilobyte for each connection."""
     clients, kept = 800, 128 * 1024
     with PrivateRedis() as redis:
         server = start(redis=redis.url())

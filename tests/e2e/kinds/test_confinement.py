@@ -188,7 +188,7 @@ def test_refused_under_a_long_name(
 def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """With --no-confinement the same attempts succeed, so only the confinement prevents them."""
     got = intrude(binary, site, redis, "--no-confinement")
-    # There is no such program, and the intruder traces no process.
+    # Without confinement, the kernel refuses these two: the program and the process do not exist.
     assert (got.pop("execve"), got.pop("ptrace")) == (errno.ENOENT, errno.ESRCH)
     # The ring always refuses operations that the server does not need: test_ring.py.
     assert {error for name, error in got.items() if not name.startswith("ring_")} == {0}, got

@@ -62,7 +62,7 @@ def test_page_of_the_document(tmp_path: Path, redis: PrivateRedis) -> None:
     # A student may have followed the example already: then the rows are in the file.
     if not all(row in rows for row in re.findall(r"^\+([^+].*\n)", diff, re.M)):
         said = run("patch", "--strip=1", "--fuzz=0", cwd=copy, input=diff).stdout
-        assert not re.search("offset|fuzz", said), f"its lines are in another place: {said}"
+        assert not re.search("offset|fuzz", said), f"the diff does not fit exactly: {said}"
     assert "warning" not in run("make", "-s", "-j2", "all", cwd=copy).stderr
     redis.client(0).do("DEL", "hello:<Ada>")
     for number, name in enumerate(servers, start=1):

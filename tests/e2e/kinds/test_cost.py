@@ -45,11 +45,11 @@ TRIES = 10
 # A server checks a Redis connection that has been idle. This pause makes each connection idle, on
 # fast and on busy machines.
 REST = 1.2 * limit("REDIS_CHECK_AFTER") / 1000
-# Two names of a call; which of both is used depends on the C library and the processor.
+# Two names of a call; the C library and the processor determine which name is used.
 SAME = {"fstat": "newfstatat", "clone3": "clone", "epoll_pwait": "epoll_wait", "ppoll": "poll"}
 # The C library makes these calls when a thread or child begins or ends, or waits for a condition.
 # Their number depends on the version: cost.txt has the highest number, and fewer are accepted.
-# (forking's rt_sigprocmask is of glibc 2.41 and newer; some containers refuse clone3.)
+# (Since glibc 2.41, fork(3) calls rt_sigprocmask. Some containers refuse clone3.)
 AT_MOST = {"clone:ENOSYS", "futex", "madvise", "rseq", "rt_sigprocmask", "set_robust_list"}
 ACCEPTED = re.compile(r"accept4.* = [0-9]")
 # A call that has returned, and its error; after a signal the error is ERESTART...
@@ -69,7 +69,7 @@ def _is_done(server: Server) -> bool:
 
 
 def _ask(server: Server, target: str, way: str, times: int, rest: float = 0) -> None:
-    """Send requests, on a new connection each or all on one. Sleep `rest` seconds before each."""
+    """Send requests, all on one connection if `way` is "kept". Sleep `rest` seconds before each."""
     kept = way == "kept"
     raw = request("GET", target, () if kept else (("Connection", "close"),))
     for _ in range(1 if kept else times):
@@ -81,19 +81,19 @@ def _ask(server: Server, target: str, way: str, times: int, rest: float = 0) -> 
 
 
 def _warm(server: Server, site: Path) -> None:
-    """Make requests until all work that is done once is done."""
+    """Make requests until the server has done its one-time work."""
     wait_until_settled(site)
     for target in TARGETS.values():
         _ask(server, target, "closed", 2)
 
 
 def _accepted(trace: str, mark: int) -> int:
-    """Return the offset in a trace at which the connection of a mark was accepted."""
+    """Return the offset of the accept4 call for the request at the offset `mark` of a trace."""
     return [m.start() for m in ACCEPTED.finditer(trace[:mark])][-1]
 
 
 def _between(trace: str, number: int) -> Counter[str]:
-    """Return the calls between two marks; a failed call has the error in its name."""
+    """Return the calls between two requests for /mark-N; a failed call's name has its error."""
     marks = [_accepted(trace, trace.index(f"GET /mark-{n} ")) for n in (number, number + 1)]
     found = map(CALLED.match, trace[marks[0] : marks[1]].splitlines())
     calls = [(SAME.get(call[1], call[1]), call[2]) for call in found if call]

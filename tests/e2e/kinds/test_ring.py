@@ -72,7 +72,7 @@ def test_urgent_data(server: Server) -> None:
 
 def test_stop_while_a_client_reads_slowly(start: Start) -> None:
     """A server with a slow reader ends when its time to stop is over (7 s). A cancelled send may
-    have sent a part of its bytes, so the server sends nothing after it."""
+    have sent a part of its bytes, so the server sends nothing more."""
     server = start()
     with Client(server, receive_buffer=2048) as client:
         client.socket.setblocking(False)

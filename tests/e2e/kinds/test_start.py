@@ -74,7 +74,7 @@ WRONG = """
 @pytest.mark.parametrize("words", re.split(r" \| |\n", WRONG.strip()))
 def test_wrong_options(binary: Path, site: Path, words: str) -> None:
     """A wrong option ends the start with one line that names the option, the unknown letter, or the
-    first word that is too many."""
+    first surplus argument."""
     arguments = words.split(" ")
     port = () if "--port" in words or words[0] != "-" else ("--port", "0")
     line = _fails(binary, "--root", str(site), *port, *arguments)
@@ -115,8 +115,8 @@ def without_redirects(site: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.shared_code
 def test_bad_redirects(binary: Path, without_redirects: Path) -> None:
-    """An error in the table of redirects names its line. There is a message for a path that no
-    request can match, and one for an invalid target."""
+    """The message about an error in the table of redirects names the line. A path that no request
+    can match and an invalid target have their own messages."""
     first = ("/only-a-path", "/a /b 30x", "/a /b 304", "/a /b 300", "no-slash /b", "/a /b\0c 302")
     wrong = [(text, 1, "") for text in (*first, "/a /b\0\n", "/a /b 302 more")]
     wrong += [("# comment\n\n/a /b 200\n", 3, ""), ("/a /b\n/a /c\n", 2, "")]
@@ -169,8 +169,8 @@ def test_short_form(binary: Path, site: Path) -> None:
     ],
 )
 def test_addresses(start: Start, address: str, host: str | None, reached: tuple[str, ...]) -> None:
-    """IPv4 and IPv6 addresses and host names are accepted. The wildcard addresses listen
-    everywhere, and the printed URL can be opened."""
+    """IPv4 and IPv6 addresses and host names are accepted. With a wildcard address the
+    server listens on all addresses, and its printed URL can be opened."""
     if reached[0] != "localhost" and not can_listen(reached[0]):
         pytest.skip(f"this machine has no {reached[0]}")
     server = start("--address", address)
@@ -227,7 +227,7 @@ def test_redis_by_another_address(start: Start, own: PrivateRedis, url: str) -> 
 
 @pytest.mark.shared_code
 def test_redis_with_password_and_database(start: Start) -> None:
-    """AUTH with user and password works, and SELECT; the password is never shown."""
+    """AUTH with user and password and SELECT work, and the password is never shown."""
     rights = ("on", "~*", "+@all")
     acl = ("--user", "ann", ">s3cr:t/@", *rights, "--user", "default", "nopass", *rights)
     with PrivateRedis(*acl) as own:

@@ -12,7 +12,7 @@ from ..redisbox import RedisClient
 from ..sockets import forgotten_connections
 from ..timing import PACE, TIMEOUT, TRIES, undisturbed
 
-# Slightly less than the time for which a server still reads after an early error.
+# Slightly less than the time for which a server still reads after an early error response.
 LINGER = 1.5
 
 SERVER_OPTIONS = ("--workers", "60")
@@ -71,8 +71,7 @@ def test_apache_bench(
     assert figures.get("Non-2xx responses") == ("1000" if target == "/go/name" else None)
     if options:
         kept = int(figures["Keep-Alive requests"])
-        # On a busy machine a fixed number of workers rarely keeps a connection, because others
-        # wait.
+        # On a busy machine a worker for one client often closes it, because other clients wait.
         least = 1 if server.kind.worker_per_client else 500
         assert kept >= least if server.kind.keeps_alive else kept == 0
     if target == "/guestbook":

@@ -30,7 +30,7 @@ PAGE = "the page of the guestbook"
 
 # Faults after which the server repeats or continues the call, so no request fails.
 HARMLESS = (errno.EINTR, errno.EBUSY, SHORT)
-# Calls for which a short or interrupted call may be answered with an error.
+# Calls after which the response may be an error if the call was short or interrupted.
 MAY_REFUSE = ("openat2", "read")
 
 
@@ -68,7 +68,7 @@ class Session:
         return outcomes
 
     def _talk(self, *exchanges: tuple[bytes, int, object]) -> list[str]:
-        """Send requests on one connection; after a response that closes, on a new one."""
+        """Send requests on one connection; after `Connection: close`, on a new connection."""
         outcomes: list[str] = []
         try:
             with Client(self.server) as client:
@@ -187,7 +187,7 @@ def test_a_rename_while_a_file_is_opened(faulty: FaultyServer) -> None:
 def test_words_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
     """If there is no memory for the page /sorted, the server answers 503."""
     plan = faulty.plan
-    # The end of the previous client may still need a buffer.
+    # The server may still need a buffer to close the previous connection.
     _assert_nothing_is_left(faulty, lone_store)
     plan.arm("realloc", 2, errno.ENOMEM)  # the first call is for the request
     assert fetch(faulty, "/sorted").status == 503
@@ -205,7 +205,7 @@ def _is_answered(server: FaultyServer) -> int:
 
 @pytest.mark.redis_code
 def test_new_connection_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
-    """If there is no memory for SELECT, no command reaches database 0 instead."""
+    """If there is no memory for SELECT, the server sends no command to database 0 instead."""
     plan = faulty.plan
     other = RedisClient(lone_store.port)
     for nth in range(1, 10):

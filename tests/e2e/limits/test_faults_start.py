@@ -44,7 +44,7 @@ def _fails_at_start(server: FaultyServer) -> bool:
     with contextlib.suppress(AssertionError):
         server.start()
     # 03 forks its workers after the banner.
-    wait_until(lambda: not server.running() or server.is_at_rest(WORKERS), "it ends or is at rest")
+    wait_until(lambda: not server.running() or server.is_at_rest(WORKERS), "the end or all workers")
     if server.running():
         return False
     assert server.wait() == 1, server.stderr

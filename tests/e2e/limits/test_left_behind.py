@@ -14,7 +14,7 @@ from ..timing import wait_until
 
 
 def test_death_of_the_parent(start: Start) -> None:
-    """If the parent is killed, every child ends at once."""
+    """If the parent is killed, every child ends immediately."""
     server = start("--workers", "5")
     with crowd(server, 5, b"") as clients:
         for client in clients if server.kind.keeps_alive else clients[:1]:
@@ -59,14 +59,14 @@ def test_no_descriptors_left_open(start: Start) -> None:
     before = descriptors()
     for _ in range(3):
         work()
-    # A leak would leave 60 or more of 360; a pool of Redis connections may grow to 20.
+    # A leak would leave at least 60 of 360 descriptors; a pool of Redis connections may grow to 20.
     wait_until(lambda: descriptors() <= before + 40, f"back to about {before} descriptors")
 
 
 @of("forking", "preforking", "multicore")
 def test_end_of_a_child(start: Start) -> None:
     """If a child gets SIGTERM, only its connection ends, and a worker is replaced. The child does
-    not close the listening socket of the others. (A crash: kinds/test_claims_limits.py.)"""
+    not close the listening socket of other workers. (A crash: kinds/test_claims_limits.py.)"""
     server = start()
     with Client(server) as client:
         client.send_read(b"GET / HT")

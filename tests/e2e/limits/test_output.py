@@ -55,8 +55,8 @@ class Pipe:
         self._writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
 
     def fill(self) -> None:
-        """Fill the pipe. A write of up to a page is atomic (pipe(7)), so after a line of the server
-        single bytes are added."""
+        """Fill the pipe. A write of up to a page is atomic (pipe(7)), so single bytes fill the
+        space that is too small for a page."""
         for length in (4096, 1):
             with contextlib.suppress(BlockingIOError):
                 while True:
@@ -98,7 +98,7 @@ def test_full_pipe_of_standard_error(start: Start, own: PrivateRedis, pipe: Pipe
     assert fetch(server, "/guestbook").status == 200
     pipe.fill()
     own.kill()
-    # Within a clock step after a reply, only the connection counts as broken.
+    # Within a clock step after a reply, a broken connection does not count as an outage.
     time.sleep(0.1)
     assert [fetch(server, "/guestbook").status for _ in range(4)] == [503] * 4
     assert [fetch(server, "/t/digits.txt").status for _ in range(4)] == [200] * 4
@@ -136,7 +136,8 @@ def _terminal(stack: contextlib.ExitStack) -> Output:
 @pytest.mark.parametrize("kind", [_pipe, _socket, _terminal])
 def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Output]) -> None:
     """The log has a line for each request, or a later line counts the dropped lines. The server
-    does not change the flags of a descriptor that it shares with its starter."""
+    does not change the flags of a descriptor that it shares with the process that
+    started it."""
     with contextlib.ExitStack() as stack:
         ours, reader = kind(stack)
         flags = fcntl.fcntl(ours, fcntl.F_GETFL)
@@ -176,7 +177,7 @@ def test_end_without_a_reader(start: Start, pipe: Pipe) -> None:
     shell = ["sh", "-c", f'exec "$0" "$@" 2> {pipe.path}', *whole]
     with subprocess.Popen(shell, stdout=subprocess.DEVNULL) as process:
         has_handler = partial(has_signal, process.pid, "SigCgt", signal.SIGTERM)
-        wait_until(has_handler, "the server has its handler")
+        wait_until(has_handler, "the server handles the signal")
         process.terminate()
         assert process.wait(TIMEOUT * PACE.slowness) == 0
 
@@ -192,7 +193,7 @@ def frozen_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
     mount = ["mount", "-o", "loop", str(image), str(disk)]
     if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("this user may not mount")
+        pytest.skip("this user is not allowed to mount")
     yield disk
     subprocess.run(["fsfreeze", "-u", str(disk)], capture_output=True, check=False)
     subprocess.run(["umount", str(disk)], check=True)
@@ -213,8 +214,8 @@ def test_log_on_a_disk_that_hangs(
         _ask(server, LONG, 30)
     finally:
         subprocess.run(["fsfreeze", "-u", str(frozen_disk)], check=True)
-    wait_until(lambda: server.stdout.count("\n") == 32, "all lines are there")
-    wait_until(lambda: "unavailable: " in server.stderr, "the line about Redis is there")
+    wait_until(lambda: server.stdout.count("\n") == 32, "all lines are in the log")
+    wait_until(lambda: "unavailable: " in server.stderr, "the line about Redis is printed")
     server.finish()
 
 
@@ -234,7 +235,7 @@ def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
             os.truncate(log, 0)
         return _accounted(text + log.read_text()) == 30
 
-    wait_until(all_there, "all lines are there")
+    wait_until(all_there, "all lines are in the log")
     assert text.count("\n") >= 8, "the disk was never full"
     server.finish()
 
@@ -250,4 +251,4 @@ def test_log_of_the_last_requests(start: Start, tmp_path: Path) -> None:
         with contextlib.suppress(ProcessLookupError):  # the parent has ended this process meanwhile
             os.kill(pid, signal.SIGINT)
     assert server.wait() == 0
-    wait_until(lambda: log.read_text().count("\n") == 20, "all lines are there")
+    wait_until(lambda: log.read_text().count("\n") == 20, "all lines are in the log")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Small machines: each limit at its edge.
+"""Small machines: servers under low limits.
 
 A server prints at its start which limit is too low, or it serves all clients, maybe slower. It
 never crashes or spins, and when the clients have left, it is in its former state.
@@ -63,7 +63,7 @@ def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) ->
     if server is not None:
         assert_serves(server)
     needed = 15 + architecture(arch).listeners(workers)
-    assert server is not None or descriptors < needed, "that should have been enough"
+    assert server is not None or descriptors < needed, "the descriptors are enough"
 
 
 # ---- Few descriptors, many clients ----
@@ -234,7 +234,7 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
 
 
 # ---- Few ports for connections to Redis ----
-# Each test has its own network namespace, because the limit is that of the whole machine (ip(7)).
+# Each test has its own network namespace, because the range of ports applies to a whole namespace.
 
 VISIT = request("GET", "/guestbook", (("Connection", "close"),))
 REASON = "cannot be connected to: Cannot assign requested address; widen net.ipv4.ip_local_port"
@@ -327,7 +327,7 @@ def test_unusual_environments(start: Start, prefix: tuple[str, ...]) -> None:
     """A server serves all requests with limits of 0, without /proc and /dev, or in a deleted
     folder."""
     if subprocess.run([*prefix, "true"], check=False).returncode != 0:
-        pytest.skip("this user may not mount")
+        pytest.skip("this user is not allowed to mount")
     server = start("--log", prefix=prefix)
     assert_serves(server)
     server.finish()

@@ -110,7 +110,7 @@ SORTED = request("HEAD", "/sorted")
 
 def _is_served_among_many(server: Server) -> bool:
     """Return whether the log has another client's request before the last request of a long
-    pipeline. A correct server logs it later only if this process was late."""
+    pipeline. A correct server logs the other request last only if this process was late."""
     first = request("POST", "/guestbook", (("Content-Type", "text/plain"),), b"a" * 65000)
     with Client(server) as greedy, Client(server) as other:
         greedy.send_read(first[:-1])  # grows the server's buffer for the pipeline
@@ -120,7 +120,7 @@ def _is_served_among_many(server: Server) -> bool:
         other.send(request("GET", "/redirect"))
         closed = any(greedy.read("HEAD").closes for _ in range(1, PIPELINED))
         assert other.read().status == 302
-    if closed:  # a fixed number of workers keeps no client while others wait
+    if closed:  # while clients wait, a worker for one client closes its connection
         return server.kind.worker_per_client
     wait_until(lambda: server.stdout.count(" /") == PIPELINED + 2, "all requests are in the log")
     return " /redirect " not in server.stdout.splitlines()[-1]
@@ -164,7 +164,7 @@ def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
 
 
 def _gives_way(server: Server) -> bool:
-    """Let two clients occupy both workers, and a third wait. Return whether the first is
+    """Let two clients occupy both workers, and a third client wait. Return whether the first is
     disconnected after its response. The result is False if the server has not noticed the third
     client yet."""
     with Client(server) as first, Client(server) as second, Client(server) as third:
@@ -172,7 +172,7 @@ def _gives_way(server: Server) -> bool:
             assert not client.exchange(KEPT).closes
             client.send_read(KEPT[:-2])  # no idle timeout
         third.send(KEPT)
-        wait_until(lambda: any_unread(server.port), "the third request is there")
+        wait_until(lambda: any_unread(server.port), "the third request has arrived")
         gives_way = first.exchange(KEPT[-2:]).closes
         first.close()
         assert not third.read().closes, "no other client waits"
@@ -182,7 +182,7 @@ def _gives_way(server: Server) -> bool:
 
 @of_kind("worker_per_client")
 def test_connections_are_not_kept_while_one_waits(start: Start) -> None:
-    """If all workers have a client and one more client waits, the next response ends its
-    connection."""
+    """If all workers have a client and one more client waits, a worker closes its connection after
+    the next response."""
     server = start("--workers", "2")
     assert any(_gives_way(server) for _ in range(TRIES))

@@ -104,7 +104,7 @@ def _come_in(server: Server) -> list[socket.socket]:
 
 
 def _is_left_alone(client: socket.socket) -> bool:
-    """Return whether a client gets neither a byte nor an end for STOP_TIME seconds. The kernel
+    """Return whether a client gets neither a byte nor a FIN for STOP_TIME seconds. The kernel
     resets such a client when the server ends."""
     client.settimeout(STOP_TIME)
     with client:
@@ -119,8 +119,8 @@ def _is_left_alone(client: socket.socket) -> bool:
 
 @of_kind("not is_stalled_by_one")
 def test_no_accepted_client_is_left_unserved(start: Start) -> None:
-    """A stopping server closes its listener at once, also during a slow request, so that no client
-    is left without a response."""
+    """A stopping server closes its listener immediately, even during a slow request, so that no
+    client is left without a response."""
     server = start(at_rest=True)
     with Client(server) as slow:
         with server.suspended():
@@ -232,7 +232,7 @@ def test_ends_in_spite_of_clients(start: Start) -> None:
 @of_kind("keeps_alive")
 @undisturbed_test(IDLE_TIME)
 def test_idle_clients_are_left_at_once(start: Start) -> None:
-    """At SIGTERM a server closes connections between two requests at once."""
+    """At SIGTERM a server immediately closes connections without a request in progress."""
     server, other = start(), start()
     with Client(other) as kept, crowd(server, 4, b"") as clients:
         kept.exchange(request("GET", "/t/digits.txt"))
@@ -314,8 +314,8 @@ def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]
 @of("preforking", "prethreading")
 def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
     """No worker spins while it waits for its signal. In 03 the parent signals the children one by
-    one, and the first child shuts the listener down. The others notice this, and pause before they
-    check again. On a busy machine their signal may be late."""
+    one, and the first child shuts the listener down. The other children notice this, and pause
+    before they check again. On a busy machine their signal may be late."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS), at_rest=True)
     calls, _ = _stop_traced(server, tmp_path / "trace")

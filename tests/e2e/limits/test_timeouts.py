@@ -27,7 +27,7 @@ from ..timing import TIMEOUT, deadline_in, undisturbed, undisturbed_test
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
 TIME_SCALE = 4
-# Two programs with clocks in milliseconds may differ by this.
+# The largest difference, in seconds, between the times that the test and the server measure.
 GRAIN = 0.1
 CHUNKED = request("POST", "/guestbook", (FORM, ("Transfer-Encoding", "chunked")))
 HALVES = {
@@ -186,7 +186,7 @@ def slow_reader(server: Server) -> None:
         client.send(request("GET", "/t/big.bin"))
         begun, taken = time.monotonic(), 0
         while (passed := time.monotonic() - begun) < 6:
-            # Client would read more, but all other bytes must stay in the kernel.
+            # Client.read() would read more, but all other bytes must stay in the kernel.
             due = int(52_000 * passed) - taken
             taken += len(client.socket.recv(due)) if due > 0 else 0
             time.sleep(0.1)

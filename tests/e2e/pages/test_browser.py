@@ -28,8 +28,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser: Browser, server: Server, store: RedisClient) -> Iterator[Page]:
-    """Yield an empty guestbook in a browser. Fail if the page has errors or loads from another
-    host."""
+    """Yield an empty guestbook in a browser. Fail if the page has errors or requests data
+    from another host."""
     refused = "Failed to load resource: the server responded with a status of 400"  # on purpose
     with opened(browser, server.url, refused, viewport={"width": 1100, "height": 900}) as page:
         page.set_default_timeout(TIMEOUT * 1000 * PACE.slowness)

@@ -166,7 +166,7 @@ def test_three_commands(server: Server, store: RedisClient, redis: PrivateRedis)
 
 def test_template_changes(start: Start, site: Path, tmp_path: Path) -> None:
     """A template with only the remarks and the count works, as in the original ZeroHTTPd. The
-    server reads a changed template again. While it is missing, only this page fails."""
+    server reads a changed template again. Without a template only this page fails."""
     shutil.copytree(site / "public" / "t" / "sub", tmp_path / "public")
     path = tmp_path / "templates" / "guestbook" / "index.html"
     path.parent.mkdir(parents=True)
@@ -215,7 +215,7 @@ INCOMPLETE = [
 def test_missing_or_empty(
     server: Server, store: RedisClient, refused: tuple[bytes, str | None, str | None, object]
 ) -> None:
-    """A form without a name or text gets 400, with the typed text and a message at the wrong
+    """A form without a name or text gets 400, with the typed text and a message at the invalid
     field."""
     body, name, text, wrong = refused
     response = send(server, request("POST", "/guestbook", (FORM,), body))

@@ -85,8 +85,8 @@ def sweeps(folder: Path) -> list[Results]:
 
 def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
     """Return the chart of these servers, for light and for dark pages, or the commands that make
-    it. The last server is the chapter's. The chart shows the newest sweep with two points or more
-    of this server, so a short run for a course sheet does not remove a curve."""
+    it. The chapter is about the last server. The chart shows the newest sweep with two points or
+    more of this server, so a short run for a course sheet does not remove a curve."""
     for results in measured:
         runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
         study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))

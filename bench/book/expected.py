@@ -50,7 +50,7 @@ def table(sheet: str, results: Results) -> str:
     """Return a Markdown table with a line for each run: CPU time per request, requests per second
     and the sheet's ratio."""
     of_rates = sheet == "4-redis"
-    ratio = "pages a second, against the first" if of_rates else "CPU, against the first"
+    ratio = f"{'pages a second' if of_rates else 'CPU'}, relative to the architecture's first run"
     found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")
     first: dict[str, float] = {}
     # A server is compared with its baseline, so the baseline comes first.

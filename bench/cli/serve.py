@@ -127,8 +127,8 @@ def _parser() -> argparse.ArgumentParser:
     live = "port of the live page (default %(default)s; if in use: any free port)"
     port("--live-port", default=LIVE_PORT, help=live)
     room = (
-        "let students predict in browsers on other machines: also listen on ADDRESS (default with "
-        "--room: this machine's network address; 0.0.0.0: all addresses)"
+        "let students on other machines enter predictions in a browser: also listen on ADDRESS "
+        "(default with --room: this machine's network address; 0.0.0.0: all addresses)"
     )
     add("--room", nargs="?", const="", metavar="ADDRESS", help=room)
     port("--room-port", default=ROOM_PORT, help="port for the room (default %(default)s)")

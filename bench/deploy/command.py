@@ -181,7 +181,7 @@ TAGS = {
     "check": "examine the hosts and change nothing",
     "prepare": "install packages, tune and build what a sweep needs",
     "collect": "after an interrupted run, fetch the results, end the agents and remove their key",
-    "remove": "as collect, and remove everything except packages of the distribution",
+    "remove": "do what collect does, then remove everything except packages of the distribution",
 }
 
 

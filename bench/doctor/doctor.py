@@ -28,7 +28,7 @@ BUSY_LIMIT = 0.05
 """If other programs use more than this share of the CPUs, the doctor warns."""
 REDIS_SPARE = 64
 SETUP = "scripts/setup.sh bench"
-GROUPS_FIX = "systemd-run --user --scope -p Delegate=yes -- bash   (in this shell, then again)"
+GROUPS_FIX = "systemd-run --user --scope -p Delegate=yes -- bash   (then try again in that shell)"
 SIGNS: dict[State, tuple[str, str]] = {
     "well": ("ok", "green"),
     "note": ("note", "cyan"),
@@ -151,7 +151,7 @@ def _redis_lines(
         yield DoctorLine(topic="Redis persistence", have="private Redis: off", need="off")
         have = max(0, limits.descriptors - 32)
         nofile = f"--nofile={need + 32}:{need + 32}"
-        fix = f"sudo prlimit --pid $$ {nofile}   (in this shell, then again)"
+        fix = f"sudo prlimit --pid $$ {nofile}   (in this shell; then try again)"
         yield _clients(have, " (limited by descriptors)", need, fix)
         return
     saves = str(facts.redis.get("save") or "")

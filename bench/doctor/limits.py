@@ -109,7 +109,7 @@ def _of_clients(
         levels=[level for level in levels if level + SPARE_DESCRIPTORS > limits.descriptors],
         impossible=True,
         consequence="neither ab nor an event server can hold that many connections",
-        fix=f"sudo prlimit --pid $$ --nofile={need}:{need}   (in this shell, then again)",
+        fix=f"sudo prlimit --pid $$ --nofile={need}:{need}   (in this shell; then try again)",
     )
     none_left = [level for level in levels if level > ports]
     yield Finding(

@@ -113,7 +113,7 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
     if sum(found.layout) > hosts:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one each")
     while sum(found.layout) < hosts:
-        role = found.limit.split()[-1].lower()  # also of "network of nginx"
+        role = found.limit.split()[-1].lower()  # "network of nginx" counts for nginx
         count = getattr(found.layout, role)
         if role == "redis" and count == redis_at_most:
             return best._replace(limit=found.limit)

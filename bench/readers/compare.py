@@ -45,8 +45,8 @@ class Change:
     """The comparison of the requests per second, or of the figure of a probe. `bound`: the load
     generator's limit hides a change; `changed`: from a figure to a failure, or the reverse."""
     cpu: Verdict | None
-    """The comparison of the CPU time per request. None: a baseline, or a time that was not measured
-    in both sweeps."""
+    """The comparison of the CPU time per request. None: the server is a baseline, or a
+    sweep lacks the time."""
 
 
 def compare(before: Path, after: Path, out: Console) -> int:

@@ -58,7 +58,7 @@ class Field:
     """A verdict: a page shows the text in the verdict's colour, and adds the verdict's name if the
     text lacks it."""
     link: str = ""
-    """The anchor on the page to which the text is a link."""
+    """The anchor on the page that the text links to."""
     drawing: str = ""
     """A picture in HTML, for a page."""
     sort: str | float = ""

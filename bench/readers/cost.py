@@ -109,8 +109,7 @@ def percent(ratio: Spread) -> str:
 
 
 def lines(results: Results) -> list[ServerCost]:
-    """Return the cost of each server under each condition under which its baseline was measured,
-    too."""
+    """Return the cost of each server under each condition, if its baseline was measured, too."""
     points = data_points(results)
     keys = [key for key in points if key.conditions.rated and key.baseline in points]
     keys = [key for key in keys if not key.conditions.without and not key.conditions.change]
@@ -312,7 +311,7 @@ def _by_name(
 
 def difference_table(found: Sequence[Difference]) -> Table:
     """Return a table: a row for each optimisation or experiment under each of its conditions."""
-    heads = ("<change", "<where", "as it is", "changed", "changed it costs", "all runs")
+    heads = ("<change", "<where", "unchanged", "changed", "difference", "all runs")
     return Table(*heads, rows=map(_sides, _in_order(found)))
 
 

@@ -66,8 +66,8 @@ class RunSpec:
         return 0 if other else self.concurrency
 
     def ended_connections(self, at: Role | None = None) -> int:
-        """Return how many connections end in the run at the servers or at nginx (None: at both),
-        without the warm-up."""
+        """Return how many connections of the run, without the warm-up, end at the servers or at
+        nginx, as `at` says (None: at both)."""
         conditions = self.conditions
         of_clients = self.connections
         if not conditions.keep_alive:

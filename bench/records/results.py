@@ -161,7 +161,7 @@ class KeptOptions(BaseModel):
     @field_validator("parts", mode="before")
     @classmethod
     def _with_servers(cls, parts: Sequence[Any]) -> list[object]:
-        """Return the parts of an older version, in which the servers were outside of the plan."""
+        """Return the parts in today's form: an older version stored a nested plan in each part."""
         return [{**one, **one.get("plan", {})} if isinstance(one, dict) else one for one in parts]
 
 

@@ -2,8 +2,7 @@
 """The stored data of a robustness test, torture.json, and its verdicts.
 
 The project's servers must keep the promises that `broken` checks; reference servers make none. A
-server that is slow *during* an attack breaks no promise: this is the price of its architecture, and
-the figure shows it.
+server that is slow *during* an attack breaks no promise: the figure shows how slow it was.
 """
 
 from collections import Counter
@@ -103,7 +102,7 @@ class Remarks(BaseModel):
 
 
 class LeftOver(BaseModel):
-    """The server's resources after all clients have left, minus those at its start."""
+    """The server's resources after all clients have disconnected, minus those at its start."""
 
     connections: int = 0
     """Connections to clients."""
@@ -291,7 +290,7 @@ def _not_put_away(cell: TortureCell) -> list[str]:
         plural(left.processes, "process", "processes"): left.processes,
         plural(left.threads, "thread"): left.threads,
     }
-    found = [f"{words} left over after all clients had left" for words, n in kinds.items() if n]
+    found = [f"{words} left after all clients had disconnected" for words, n in kinds.items() if n]
     for end in cell.ended:
         if not end.obeyed:
             found.append("did not end after SIGTERM and was killed")

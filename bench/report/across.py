@@ -33,7 +33,7 @@ from bench.report.limits import limits_of
 from bench.report.study import WAITS, WAYS, Row, Study, workload_name
 
 BASES = ("redirect", "link")
-"""Workloads without a wait for Redis: the first that was measured is compared with those that wait.
+"""Workloads without a wait for Redis. The first measured one is compared with workloads that wait.
 A file or a sorted page would add costs of its own."""
 
 
@@ -50,7 +50,7 @@ class ContrastKind(NamedTuple):
     label: Callable[[Conditions], str]
     """The label of a value, with | between its lines."""
     words: str
-    """The format of a text: the last value, and the value that the last value replaces."""
+    """The format of the change: the last value, and " in place of" the first value."""
 
 
 def _workload_label(scenario: Conditions) -> str:
@@ -137,7 +137,7 @@ class Contrast:
 def contrasts(study: Study) -> Iterator[Contrast]:
     """Yield rates by workload, sorted by the number of waits for Redis, and rates by the delay of
     Redis' replies. Yield CPU per request by idle connections, or rates if it was not measured.
-    Workloads are compared with a whole core, or with the lowest CPU quota."""
+    The runs that compare workloads have a whole core, or the lowest CPU quota."""
     usual = Conditions("", quota=min((s.quota for s in study.scenarios), default=0.0))
     plain = [s for s in study.scenarios if s._replace(workload="") == usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))

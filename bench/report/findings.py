@@ -139,7 +139,7 @@ def latency(study: Study, scenario: Conditions, level: int) -> str:
     words += duration(low["p99"])
     if len(order) == 1:
         return words
-    words += f", of those of {high.subject} within {duration(high['p99'])}"
+    words += f", those of {high.subject} within {duration(high['p99'])}"
     return words + _as_much(order, "p99", ": ", "as long")
 
 
@@ -189,7 +189,7 @@ def cpu(study: Study, scenario: Conditions, level: int) -> str:
         words += f", {high.subject} {figure(high.get('cpu'), 'µs')}"
         words += _as_much(order, "cpu", ", ", "as much")
     if near := study.baseline_ratio(low):
-        close = "at its baseline, within the accuracy of these runs"
+        close = "as cheap as its baseline, within the accuracy of these runs"
         words += f"; {low.subject} is {close if near < NEAR else f'at {times(near)} its baseline'}"
     return words
 
@@ -363,7 +363,7 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     if found is None or (found.by == "cpu" and scenario.redis_delay_ms):
         return None
     if not study.results.stalled_by:
-        return Advice("Not said", NOT_KNOWN)
+        return Advice("Unknown", NOT_KNOWN)
     names = [one.subject for one in found.ranked] + found.without
     out = {name: why for name in names if (why := _against(study, scenario, level, name))}
     ordered = "; ".join(

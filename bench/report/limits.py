@@ -83,7 +83,7 @@ def _limit_name(point: Point) -> str | None:
 
 
 def limit_words(point: Point) -> str:
-    """Return the limit of a data point with its evidence; empty if it was not measured."""
+    """Return the limit of a data point with its evidence; empty if the limit is unknown."""
     if point.bottleneck is None:
         return ""
     host = limit_of(point)

@@ -77,7 +77,7 @@ def install(
     wanted |= {name: each for name, each in tools.items() if find_program(name) is None}
     sizes = _sizes(wanted, say) if wanted else {}
     for name in [name for name, size in sizes.items() if size is None]:
-        say(f"{name}: no package {' or '.join(wanted.pop(name))} here")
+        say(f"{name}: apt has no package {' or '.join(wanted.pop(name))}")
     built = builds(subjects, wanted)
     if not wanted and not built:
         return {}
@@ -108,7 +108,7 @@ def _say_sizes(
     for name, fetched in built.items():
         each[name] = each.get(name, 0) + 1e6 * sum(fetched.values())
     words = ", ".join(f"{name} {_megabytes(known)}" for name, known in each.items())
-    later = f", of that {_megabytes(by_builds)} when they are built" if built else ""
+    later = f", {_megabytes(by_builds)} of it when the servers are built" if built else ""
     say(f"To be fetched: about {_megabytes(size)} ({words}; shared parts are fetched once){later}")
     return size
 

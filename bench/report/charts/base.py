@@ -169,8 +169,8 @@ def dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> lis
 def finish(
     chart: alt.LayerChart | alt.FacetChart, height: int | alt.Step = HEIGHT, top: int = 24
 ) -> Spec:
-    """Return the chart as a specification with `top` pixels above. The width is that of the element
-    that contains the chart."""
+    """Return the chart as a specification with `top` pixels of space above. The width is that of
+    the element that contains the chart."""
     whole = chart.properties(
         height=height,
         padding={"left": 2, "right": 8, "top": top, "bottom": 4},

@@ -46,7 +46,7 @@ def _columns(study: Study) -> Iterator[tuple[Field, Callable[[Point], Field]]]:
         if metric.key == "cpu" and any(s.kind == "baseline" for s in study.subjects):
             head = Field("over baseline", ["×"], title="CPU per request / the baseline's")
             yield head, lambda point: _over_baseline(study.baseline_ratio(point))
-    about = "share of its CPU limit; small: throttling, queue overflows, retransmissions"
+    about = "share of the host's CPU limit; small: throttling, overflows, retransmissions"
     for name in limits.names(study):
         yield Field(name, ["% CPU"], title=about), partial(_host_cell, name)
 

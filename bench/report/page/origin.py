@@ -91,7 +91,8 @@ def facts(study: Study) -> dict[str, dict[str, str]]:
 def checkout_command(study: Study) -> str:
     """Return the command that checks out the same sources; empty if no commit was recorded.
 
-    The commit must be hexadecimal: results may come from other people, and readers paste it.
+    The commit must be hexadecimal: results may come from other people, and readers run the
+    command.
     """
     git = study.results.versions.git
     if git is None or not re.fullmatch("[0-9a-f]+", git.commit):
@@ -140,7 +141,7 @@ def missing(study: Study, charts: Container[str]) -> str:
         "the baselines": any(s.kind == "baseline" for s in study.subjects),
         "the open loop": "loops" in charts,
         "several workloads": "workloads" in charts,
-        "a slowed Redis": "delays" in charts,
+        "a delayed Redis": "delays" in charts,
         "idle connections": "idles" in charts,
         "several instances behind nginx": "through" in charts,
         "separate hosts": bool(study.results.hosts),

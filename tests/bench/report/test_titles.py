@@ -275,7 +275,7 @@ def with_memory(of: Results, mb: int) -> Results:
             "epoll",
             "preforking (needs 60.0 MB, 60 % of its machine's memory)",
         ),
-        (recorded("version2"), "Not said", "do not say which servers a single silent client"),
+        (recorded("version2"), "Unknown", "do not say which servers a single silent client"),
         (
             results_of(plain_runs(("iterative", "epoll"), (20,)), stalled_by={"iterative": "one"}),
             "None of them",

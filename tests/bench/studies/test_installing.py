@@ -121,7 +121,7 @@ def test_only_install_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_no_archive_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, {"tomcat": None, "ruby": 1000})
     machine.install(None)
-    assert machine.said[0] == "tomcat: no package tomcat-package here"
+    assert machine.said[0] == "tomcat: apt has no package tomcat-package"
     assert machine.installed == ["package:ruby-package"]
 
 
@@ -137,7 +137,7 @@ def test_downloads_of_builds_are_listed(monkeypatch: pytest.MonkeyPatch) -> None
     assert not machine.installed
     (said,) = machine.said
     assert "about 76.0 MB (go 76.0 MB, run 76.0 MB;" in said
-    assert said.endswith("of that 76.0 MB when they are built")
+    assert said.endswith("76.0 MB of it when the servers are built")
 
 
 @pytest.mark.parametrize(("answer", "fetched"), [("y", True), ("n", False), (None, False)])

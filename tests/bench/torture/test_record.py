@@ -128,10 +128,10 @@ def kept(answered: int, **lost: int) -> dict[str, Remarks]:
         ),
         (
             {"left_over": LeftOver(connections=7)},
-            "7 connections left over after all clients had left",
+            "7 connections left after all clients had disconnected",
         ),
-        ({"left_over": LeftOver(processes=1)}, "1 process left over after all clients had left"),
-        ({"left_over": LeftOver(threads=3)}, "3 threads left over after all clients had left"),
+        ({"left_over": LeftOver(processes=1)}, "1 process left after all clients had disconnected"),
+        ({"left_over": LeftOver(threads=3)}, "3 threads left after all clients had disconnected"),
         ({"ended": [badly("", obeyed=False)]}, "did not end after SIGTERM and was killed"),
         ({"ended": [badly("ended with status 7")]}, "ended with status 7 after SIGTERM"),
     ],

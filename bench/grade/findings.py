@@ -194,7 +194,9 @@ class Grade(BaseModel):
     @property
     def skipped(self) -> dict[str, int]:
         """Return the points of the checks that were not run because of the time limit, by stage."""
-        points = {s.stage: sum(c.of for c in s.checks if c.note == OVER) for s in self.stages}
+        points = {
+            s.stage: sum(c.of for c in s.checks if c.note.startswith(OVER)) for s in self.stages
+        }
         return {stage: most for stage, most in points.items() if most}
 
 

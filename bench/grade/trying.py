@@ -204,6 +204,9 @@ class World:
         if first and first.failed and not self._is_plain(first.failed):
             second = self._attempt(check, again=True)
             attempts += [second] if second else []
+            if not (second or first.failed.sure) and self.others_busy() > BUSY_SHARE:
+                outcome.note = f"{OVER}; first attempt on a busy machine: {first.failed.seen}"
+                return outcome
         if reason := next((one.not_here for one in attempts if one.not_here), ""):
             outcome.note, outcome.of = reason, 0
             return outcome

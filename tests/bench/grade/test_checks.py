@@ -160,6 +160,21 @@ def test_no_points_are_lost_without_a_reason(
     assert (outcome.finding and outcome.finding.fault) == fault
 
 
+@pytest.mark.parametrize(("busy", "came"), [(0.9, "not tried"), (0.1, "failed")])
+def test_a_busy_machine_is_no_fault_without_a_second_attempt(
+    monkeypatch: pytest.MonkeyPatch, busy: float, came: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise Failed("no-answer", "nothing came", sure=False)
+
+    monkeypatch.setattr(World, "_once", fails)
+    seconds = iter((10.0, 5.0, 0.0))  # before and after the first attempt, before the second
+    scene = SimpleNamespace(left=lambda: next(seconds))
+    world = World(scene, 1, can_trace=False, others_busy=lambda: busy)  # type: ignore[arg-type]
+    outcome = world.check(STAGES[0].checks[0])
+    assert (outcome.came, outcome.note.startswith(OVER)) == (came, came == "not tried")
+
+
 def together_world(
     monkeypatch: pytest.MonkeyPatch, ways: dict[str, list[object]], apart: bool
 ) -> World:

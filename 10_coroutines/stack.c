@@ -174,8 +174,8 @@ __asm__(".text\n"
         "    ret\n"
         ".size switch_pointers, . - switch_pointers\n");
 
-/* The start address is in the place of x30.  A 0 in the place of x29 ends a
-   debugger's list of functions. */
+/* The saved x30 is the start address.  The saved x29 is 0, which ends a
+   debugger's backtrace. */
 enum { FRAME = 20, START = 1, RETURN = 0 };
 
 #endif

@@ -82,8 +82,8 @@ static inline void baseline_find_redis(struct baseline_redis *redis,
     freeaddrinfo(found);
 }
 
-/* Adds a command, given as words separated by single blanks, in the form in
-   which it will be sent. */
+/* Encodes a command for Redis (RESP) and adds it.  `words`: the command, with
+   one blank between two words. */
 static inline void baseline_add_command(struct commands *commands,
                                         char *words) {
     size_t count = 1;

@@ -213,6 +213,7 @@ def _keep() -> NoReturn:
         with suppress(ChildProcessError):  # all hosts have ended; the bridge stays until `down`
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        # sigwait(3), not handlers: Python would run a handler only after a waiting call returns.
+        # A handler could run too late: if a signal comes just before a call that sleeps, Python
+        # runs the handler only after this call.
         if signal.sigwait({signal.SIGCHLD, *ENDINGS}) in ENDINGS:
             os._exit(0)

@@ -134,8 +134,8 @@ void statistics_print(const struct counters *counters, size_t workers,
 struct redis_server;
 struct resp_reply;
 
-/* Takes the first reply on a connection.  If it reports that Redis has no free
-   connection (maxclients), logs that and returns true.  Redis then closes the
+/* `reply` is the first reply on a connection.  If it is the error "max number
+   of clients reached", logs the error and returns true.  Redis then closes the
    connection, and has executed no command. */
 bool redis_report_rejection(const struct redis_server *server,
                             const struct resp_reply *reply, int64_t now);

@@ -378,7 +378,7 @@ install_oha() {
             "Install Rust (this needs no root):"
         printf '    %s\n' "curl --proto '=https' -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal" \
             "scripts/setup.sh openloop" >&2
-        say "Or put an oha of your own in the PATH: https://github.com/hatoo/oha/releases"
+        say "Or download oha into a folder of your PATH: https://github.com/hatoo/oha/releases"
         exit 1
     fi
     say "compiling oha $oha_version, the tool of the open loop, with $("$cargo" --version) into" \

@@ -135,7 +135,7 @@ def step(
 
 
 def _folds(run: Sequence[Pair], same: bool) -> list[tuple[bool, Sequence[Pair]]]:
-    """Split the run into at most three parts. Return whether each part is folded, and its pairs."""
+    """Split the run into at most three parts. Return (folded, pairs) for each part."""
     if not same or len(run) < FOLDED_FROM:
         return [(False, run)]
     edge = KEPT_AROUND

@@ -201,7 +201,8 @@ def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
     if task.call in (*TO_READ, *TO_WRITE, "connect"):
         return _peer(tasks.inode_of(task, task.arguments[0]), task.call, seen, names)
     where = f" (in {task.channel})" if task.channel else ""
-    return Wait("other", "" if task.call else f"something that this user cannot read{where}")
+    unknown = f"an unknown event{where}: this user cannot read /proc/PID/syscall"
+    return Wait("other", "" if task.call else unknown)
 
 
 def _polling(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:

@@ -100,8 +100,9 @@ class Study:
         return any(p.spread(key) for p in points)
 
     def whole_memory(self) -> bool:
-        """Return whether the memory is that of all processes of a server. If it is that of the
-        largest process, servers with many processes cannot be compared with servers with one."""
+        """Return whether the memory was measured for all processes of a server together. If it was
+        measured for the largest process only, servers with many processes cannot be compared with
+        servers with one."""
         return any(p.typical and p.typical.process for p in self.points)
 
     def baseline_ratio(self, point: Point) -> float | None:

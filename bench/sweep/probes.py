@@ -18,8 +18,8 @@ from bench.stations.site import Site
 
 TIMEOUT = 10.0
 PER_ADDRESS = 5_000
-"""The number of connections from one local address. An address has about 28,000 ports, so the
-kernel finds a free port fast."""
+"""The number of connections from one local address. The kernel finds a free port fast, because most
+of the address's 28,000 ports stay free."""
 
 
 @contextlib.contextmanager

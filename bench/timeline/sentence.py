@@ -100,7 +100,8 @@ def _replies(recording: Recording) -> Iterator[float]:
 
 def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
     """Return how long each client waited while its task served other clients of the set `clients`.
-    None: while its task called Redis for other clients. Clients that did not wait are left out."""
+    If `clients` is None, return how long each client waited while its task called Redis for other
+    clients. Clients that did not wait are left out."""
     times = [_wait(recording, request, clients) for request in recording.requests]
     return [ms for ms in times if ms >= WAITED_MS]
 

@@ -35,7 +35,7 @@ SANITIZER_REPORTS = (
 
 class Architecture(ServerFacts):
     """The properties of a server that the tests need: its name and its NN_name/tests.toml. Without
-    this file the server counts as one process that no client stalls."""
+    this file the tests expect one process that no client can stall."""
 
     model_config = ConfigDict(extra="forbid")
     name: str

@@ -47,7 +47,7 @@ _SILENT = (
     Trial("a connection is kept open", 2, timeouts.kept, seconds=1),
     Trial("clients that send nothing at all", 1, timeouts.wordless, _QUICKLY, seconds=5),
     Trial("a timeout for half a request", 2, timeouts.cut_off, _QUICKLY),
-    Trial("a timeout for single bytes", 1, timeouts.drips, _QUICKLY, limits=_FEW, seconds=5),
+    Trial("no extra time for single bytes", 1, timeouts.drips, _QUICKLY, limits=_FEW, seconds=5),
     Trial("a timeout for a client that reads nothing", 1, timeouts.takes_nothing, _QUICKLY),
     Trial("a slow reader gets all", 1, timeouts.reads_slowly, _QUICKLY, seconds=4),
     Trial("no busy waiting", 1, timeouts.sleeps, seconds=2),

@@ -209,7 +209,8 @@ def resets(scene: Scene) -> None:
     scene.watch.sleep(0.2)
     before = scene.pids()
     for number in range(RESETS):
-        # A process that ends resets its clients; the code below checks whether a process has ended.
+        # If a process of the server ends, its clients get an error, which is ignored here:
+        # require_alive() reports the process.
         with scene.client(SMALL_BUFFER) as client, contextlib.suppress(OSError):
             client.send(request("GET", path))
             client.socket.recv(100)

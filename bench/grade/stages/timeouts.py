@@ -134,8 +134,8 @@ def released(scene: Scene) -> None:
             if scene.talk(client, one.data).closes:
                 raise Failed(
                     "not-kept",
-                    f"{WORKERS} clients were connected, as many as the server has workers, and no "
-                    f"other client; the response to client {number} said Connection: close",
+                    f"only {WORKERS} clients were connected, one for each worker; the response to "
+                    f"client {number} said Connection: close",
                     client.port,
                     sure=False,
                 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts that all charts share, and a chart with its titles."""
+"""The parts that all charts share, and the charts of a page with their titles and data."""
 
 import json
 import textwrap

@@ -148,7 +148,7 @@ int redis_connect_start(const struct redis_server *server, unsigned address) {
 
     if (descriptor < 0)
         return -1;
-    /* As for clients (net/listener.c).  Fails for a Unix socket. */
+    /* net/listener.c explains why.  The call fails for a Unix socket. */
     (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(descriptor, (const struct sockaddr *)&to->socket, to->length) <
             0 &&

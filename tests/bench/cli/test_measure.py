@@ -82,8 +82,8 @@ def counted_by_hand(server: str) -> float:
 
 @pytest.mark.slow
 def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
-    """Three counts of the CPU time per request agree: the sweep's from the control group, the
-    server's own statistics, and this file's by wait4(2)."""
+    """Three counts of the CPU time per request agree: those of the control group, of the server's
+    statistics, and of wait4(2) in this test."""
     for run in swept(tmp_path, "epoll", "forking").runs:
         said = run.server_statistics
         assert said

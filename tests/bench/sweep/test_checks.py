@@ -195,8 +195,8 @@ def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
 def gathered(
     conditions: Conditions = USUAL, private: bool = True, concurrency: int = 50, **other: Any
 ) -> Evidence:
-    """Return the evidence of a run of 4,000 redirects. With the first request and 99 to warm up,
-    the server has counted 4,100."""
+    """Return the evidence of a run of 4,000 redirects. The server has counted 4,100 requests: the
+    first request, 99 requests to warm up, and the run."""
     stopped = {"": Stopped(servers=other.pop("ended", [end()]), balancer=other.pop("nginx", None))}
     run = entered([seen(servers=use())], conditions, stopped=stopped)
     run.kind = other.pop("kind", "server")

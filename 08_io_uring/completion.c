@@ -224,9 +224,10 @@ static bool accept_another(struct evented *evented, struct client *client) {
     return false;
 }
 
-/* An operation that is not multishot accepts only one client.  So clients that
-   wait in the backlog are accepted now.  After an error server_accept() shows
-   whether a resource is short. */
+/* An operation that is not multishot accepts only one client.  So further
+   clients are accepted from the backlog with server_accept().  After a failed
+   operation server_accept() is called, too: if descriptors or memory are
+   exhausted, it fails as well, and accepting pauses. */
 static void accepted(struct loop *loop, int result, bool more) {
     struct evented *evented = &loop->evented;
     struct client client;

@@ -33,7 +33,7 @@ void budget_set_slot(size_t slot) {
 }
 
 bool budget_change(size_t old, size_t new) {
-    size_t more = new - old; /* if negative, wraps around, like the sum */
+    size_t more = new - old; /* if negative: wraps, and adding it wraps back */
     size_t taken = 0;
 
     /* First the change, then the sum: if two processes call this at the same

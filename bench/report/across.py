@@ -276,7 +276,7 @@ def loops(study: Study, scenario: Conditions) -> str:
 
 
 def between_loops(rows: Sequence[LoopRow]) -> str:
-    """Return the largest ratio of the open loop's p99 to the closed loop's."""
+    """Return a title with the p99 of both loops, for the server where they differ most."""
     ways: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
         ways.setdefault((row.subject, row.asked), {})[row.way] = row.p99

@@ -124,8 +124,8 @@ int readiness_prepare_wait(struct evented *evented) {
 static void client_ready(struct evented *evented, struct event_conn *conn,
                          unsigned readiness) {
     if (connection_need(&conn->connection) == NEED_ASK_REDIS)
-        /* The client sends more, or has left; the send of the response will
-           show which.  Until then each loop iteration would report it. */
+        /* The client sent more, or has left; the send of the response will
+           show which.  Until then the socket stays ready, so stop watching. */
         (void)source_watch(&evented->loop, &conn->source, 0);
     else
         drive(evented, conn, (readiness & (READABLE | BROKEN)) != 0);

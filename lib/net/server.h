@@ -56,14 +56,13 @@ void server_take_listener(struct server *server, size_t number);
 void server_make_listener_nonblocking(const struct server *server);
 
 /* Accepts a client at this process' listener, with the flags of accept4(2).
-   Returns false if there is no client: errno is EAGAIN, or shows that
-   descriptors or memory are short.  After such a shortage, or if the listener
-   was shut down, pauses for a RETRY_DELAY, unless the flags have
-   SOCK_NONBLOCK. */
+   Returns false if there is no client (errno is EAGAIN), or if descriptors or
+   memory are exhausted.  If they are, or if the listener was shut down, pauses
+   for a RETRY_DELAY, unless the flags have SOCK_NONBLOCK. */
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 
-/* Call it instead of server_accept() if io_uring has accepted this client. */
+/* Call this instead of server_accept() if io_uring has accepted the client. */
 void server_adopt(const struct server *server, int socket,
                   struct client *client);
 

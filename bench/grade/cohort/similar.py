@@ -106,8 +106,8 @@ def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Si
 
 
 def _write_files(servers: Mapping[str, Path], folder: Path) -> list[str]:
-    """Write the sources of each server into one numbered file, the list of the names, and the
-    project's sources. Return the names of the servers that are too long."""
+    """Copy the project's sources into `folder`, join each server's sources in a numbered file, and
+    write the list of the servers' names. Return the names of the servers that are too long."""
     (folder / "own").mkdir()
     (folder / "class").mkdir()
     for number, source in enumerate([ROOT / SKELETON, *ROOT.glob("[0-9][0-9]_*/main.c")]):

@@ -216,7 +216,7 @@ class Pair:
         return mine, its
 
     def same(self, mine: bytes, its: bytes) -> bool:
-        """Return whether the responses are the same."""
+        """Return whether the responses are the same, or have status 502 and 503 (UNAVAILABLE)."""
         if not self.requests.kept:
             mine, its = (KEPT.sub(b"", one) for one in (mine, its))
         found = (one.status for one in map(Response.of, (mine, its)) if one)

@@ -429,7 +429,7 @@ def accepts(scene: Scene) -> None:
     All processes continue, and each client is served."""
     if is_edge_triggered(scene):
         raise NotHere("with EPOLLET accept() returns EAGAIN only if no client waits")
-    seen = "every second call of accept() returned EAGAIN, as if no client had come for a while"
+    seen = "every second call of accept() returned EAGAIN, as after its receive timeout"
     before = set(scene.pids())
     with scene.unanswered("interrupted-call", seen, sure=False):
         for _ in range(ACCEPTS):

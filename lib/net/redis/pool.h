@@ -39,8 +39,9 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 
-/* Closes unused connections that others may need.  Call this function after a
-   process was woken or was idle for a while. */
+/* Closes idle connections, which other processes may need: all if connections
+   are scarce, otherwise each that was idle for REDIS_IDLE.  Call this function
+   after a signal has woken the process, and after the process was idle. */
 void redis_pool_close_idle(struct redis_pool *pool);
 
 #endif

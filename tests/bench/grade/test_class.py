@@ -226,7 +226,7 @@ def test_a_copy_with_other_names_is_similar_and_two_servers_are_not(tmp_path: Pa
 
 
 def graded(student: str, points: int, **found: str) -> Graded:
-    """Return a grade with findings. `found` maps each fault to its cause, another fault or ""."""
+    """Return a grade with findings. `found` maps each fault to the fault that caused it, or ""."""
     checks = [
         CheckOutcome(
             check="c", points=points, of=100, came="failed",

@@ -73,8 +73,8 @@ WRONG = """
 @pytest.mark.shared_code
 @pytest.mark.parametrize("words", re.split(r" \| |\n", WRONG.strip()))
 def test_wrong_options(binary: Path, site: Path, words: str) -> None:
-    """A wrong option ends the start with one line that names the option, the unknown letter, or the
-    first surplus argument."""
+    """After a wrong option the server ends with one line. The line names the option, the unknown
+    letter, or the first surplus argument."""
     arguments = words.split(" ")
     port = () if "--port" in words or words[0] != "-" else ("--port", "0")
     line = _fails(binary, "--root", str(site), *port, *arguments)

@@ -20,8 +20,8 @@
  * flags, but no request.  A crash of a worker affects only its client, and the
  * parent forks another worker.
  *
- * What does it cost?  A process for each worker, forked once: its memory is
- * shared with the parent until one of them writes to it.  Each worker has a
+ * What does it cost?  A process for each worker, forked once: worker and parent
+ * share each page of memory until one of them writes to it.  Each worker has a
  * connection to Redis; if Redis allows too few, the worker closes it after each
  * use (net/children.h).  The kernel switches processes whenever one waits.
  *

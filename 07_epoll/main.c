@@ -37,7 +37,7 @@
  *
  * To see it: `strace -e trace=/epoll ./epoll`: no epoll_ctl for `curl -0
  * localhost:8000`, which sends its request at once; EPOLL_CTL_ADD for a client
- * that stays.  (On ARM and with musl epoll_wait is the call epoll_pwait.)
+ * that stays.  (On ARM, and with musl, strace shows epoll_pwait instead.)
  */
 #include "config.h"
 #include "net/readiness.h"

@@ -79,9 +79,10 @@ def name_option(name: str) -> str:
 def check_link(delay: str | None, rate: str | None) -> None:
     """Raise LabError if the delay or the rate is not in the format of tc(8)."""
     if delay and not re.fullmatch(r"\d+(\.\d+)?(us|ms|s)", delay):
-        raise LabError(f"--delay {delay}: a number with us, ms or s, as in 0.2ms")
+        raise LabError(f"--delay {delay} is not valid; give a number with us, ms or s, as in 0.2ms")
     if rate and not re.fullmatch(r"[1-9]\d*(kbit|mbit|gbit)", rate):
-        raise LabError(f"--rate {rate}: a whole number with kbit, mbit or gbit, as in 1gbit")
+        known = "a whole number with kbit, mbit or gbit, as in 1gbit"
+        raise LabError(f"--rate {rate} is not valid; give {known}")
 
 
 def bits_per_second(rate: str) -> int:

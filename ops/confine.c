@@ -215,7 +215,7 @@ static void on_other_call(int signal_number, siginfo_t *info, void *context) {
     REFUSE((ucontext_t *)context);
 }
 
-/* Two steps for each call, and five around them. */
+/* Two instructions for each system call, four before them and one after. */
 struct filter {
     struct sock_filter
         steps[2 * (sizeof common / sizeof common[0] + CALLS_LIMIT) + 5];

@@ -11,8 +11,8 @@
    machine or the control group grants.  The large responses of one process may
    take the same share of its own limit. */
 #define MEMORY_SHARE    4
-/* If memory is limited, this part is kept for files and Redis.  Otherwise there
-   would be no memory for the requests of the last clients. */
+/* If memory is limited, this part is reserved for files and Redis.  Without
+   this reserve, the last clients' requests would get no memory. */
 #define RESERVED_MEMORY (512 * 1024)
 /* The memory for the largest request without Redis: two copies of a page of 333
    KB, and what the C library adds to them. */

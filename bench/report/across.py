@@ -183,7 +183,7 @@ def title(found: Contrast) -> str:
 
 def comparison(found: Contrast) -> str:
     """Return the largest and the smallest ratio of the last figure to the first, in words and with
-    their servers. The ratio to a lower bound is unknown."""
+    their servers. If the first rate is only a lower bound, its ratio is unknown."""
     pairs, key = found.pairs(), found.metric
     if found.ends is None or not pairs:
         return ""

@@ -278,7 +278,7 @@ static ssize_t parse_field_line(struct http_request *request,
         return reject(request, 400, "A header field is folded over two lines.");
     struct view name = view_take(rest, &token_bytes);
     if (name.length == 0 || !view_starts_with(*rest, VIEW(":")))
-        return reject(request, 400, "A header line does not read name: value.");
+        return reject(request, 400, "A header line has no colon after a name.");
     *rest = view_skip(*rest, 1);
     struct view value = view_take(rest, &value_bytes);
     if (!view_starts_with(*rest, VIEW("\r\n")))

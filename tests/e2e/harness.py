@@ -48,7 +48,8 @@ class Architecture(ServerFacts):
     lends_redis: bool = False
     """Whether a worker serves only one connection, and borrows a connection to Redis."""
     shares_redis: bool = False
-    """Whether threads share a pool of as many Redis connections as they use at the same time."""
+    """Whether threads share a pool of Redis connections. The pool opens a new connection only if
+    all its connections are in use."""
     listener_each: bool = False
     """Whether each worker has its own listener; the first process has a descriptor of each."""
     completes: bool = False

@@ -56,7 +56,7 @@ WATCHED_SECONDS = 0.6
 TOGETHER = 80
 IN_ORDER, ORDER_SECONDS = 5, 0.03
 GREEDY, TRIES = 300, 3
-"""The number of requests that a greedy client sends at once, and how often this is tried."""
+"""The number of requests that a greedy client sends together, and how often this is tried."""
 
 
 Faults = tuple[FaultName, FaultName]
@@ -73,9 +73,10 @@ def exchange(
     cuts: Sequence[int] = (),
     lockstep: bool = False,
 ) -> list[Response]:
-    """Send requests at once and return the responses, up to the first that closes the connection.
-    Raises Failed if a response is wrong. `cuts`: the offsets of the pieces that are sent after a
-    pause. In `lockstep` the client reads each response before it sends the next piece."""
+    """Send all requests together. Return the responses, up to the first response that closes the
+    connection. Raises Failed if a response is wrong. `cuts`: the offsets of the pieces that are
+    sent after a pause. In `lockstep` the client reads each response before it sends the next
+    piece."""
     data = b"".join(one.data for one in batch)
     ends = list(accumulate(len(one.data) for one in batch))
     answers: list[Response] = []

@@ -52,7 +52,7 @@ PAGES = (30, 40)
 CUTS = 30
 """How often Redis closes all connections: more times than connections are allowed."""
 AT_ONCE, ONES = 6, 3
-"""The number of clients that leave at once, and of processes that are killed in sequence."""
+"""The number of clients that leave together, and of processes that are killed in sequence."""
 UNSENT_FILES = 80
 """More files than a server keeps open (MOST_FILES)."""
 REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
@@ -337,8 +337,8 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
 
 
 def limit(scene: Scene) -> None:
-    """The server serves all clients, although more come at once than processes and threads are
-    allowed."""
+    """The server serves all clients, although more clients connect at the same time than processes
+    and threads are allowed."""
     if user() is None:
         raise NotHere("only root can limit the server's processes without limiting the grader's")
     data = request("GET", scene.site.first, CLOSE)
@@ -364,11 +364,11 @@ def limit(scene: Scene) -> None:
     if came.count("200") < CROWD:
         raise Failed(
             "dies-at-limit",
-            f"{CROWD} clients came at once, and {FEW_TASKS.tasks} processes and threads are "
-            f"allowed; {came.count('dropped')} clients were disconnected, and "
+            f"{CROWD} clients connected at the same time, and {FEW_TASKS.tasks} processes and "
+            f"threads are allowed; {came.count('dropped')} clients were disconnected, and "
             f"{came.count('late')} got no response within {scene.timeout:.0f} s",
         )
-    few = f"{CROWD} clients came at once, and few processes and threads were allowed"
+    few = f"{CROWD} clients connected at the same time, with few processes and threads allowed"
     if share > scene.most_share:
         raise Failed("spins", f"{few}; while some clients waited, {in_words(share)}", sure=False)
 

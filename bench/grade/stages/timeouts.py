@@ -377,8 +377,8 @@ def reads_slowly(scene: Scene) -> None:
 
 
 def _sip(scene: Scene, path: str) -> tuple[int, bytes]:
-    """Request a path, wait, and read the response: a file slowly but steadily, a page at once.
-    Return the client's port and all bytes."""
+    """Request a path, wait, and read the response: a file slowly but steadily, a page without
+    pauses. Return the client's port and all bytes."""
     received, until = bytearray(), SIPPING_SECONDS if path in scene.site.big else 0
     with scene.client(SIP) as client:
         client.send(request("GET", path, CLOSE))
@@ -421,5 +421,8 @@ def require_few_wake(scene: Scene) -> None:
         woken.append(sum(after.get(task, n) != n for task, n in before.items()))
     usual = statistics.median(woken)
     if usual > HERD_SHARE * scene.tasks() and usual > HERD_LEAST:
-        seen = f"each of {HERD_CLIENTS} clients woke {usual:.0f} of {scene.tasks()} threads and "
-        raise Failed("thundering-herd", f"{seen}processes (median), and one served it", sure=False)
+        seen = (
+            f"for each of {HERD_CLIENTS} clients, {usual:.0f} of {scene.tasks()} threads and "
+            "processes woke up (median), but only one of them served the client"
+        )
+        raise Failed("thundering-herd", seen, sure=False)

@@ -323,8 +323,8 @@ def test_a_profile_of_a_study_is_drawn(how: Literal["perf", "pprof"], words: str
 
 
 def test_then_and_now_of_a_study_that_was_measured() -> None:
-    """The report compares the rates and ratios of 2013 with ratios of rates and capacities that
-    were measured on two cores in 2026."""
+    """The report compares the rates and ratios of 2013 with two ratios from a measurement on two
+    cores in 2026: the ratio of rates, and the ratio of capacities."""
     found = recorded("study2013")
     one, every = peers.tables(Study(found), found.studies[0])
     assert [table.scenario.cores for table in (one, every)] == ["one", "all"]

@@ -51,7 +51,7 @@ START_EACH = (
     f"echo exit status $? {END_OF_EACH}; done"
 )
 """A shell script that starts a program with each command line of its standard input."""
-SPECIFIC = ("descriptor-leak", "bad-head", "wrong-length", "state-left", "crash", "sigpipe")
+SPECIFIC = ("descriptor-leak", "bad-head", "wrong-length", "state-left")
 """Faults that name their cause. The fault of a situation does not replace them."""
 TIMES = re.compile(rb"(\d+) times (.*)", re.DOTALL)
 SHOWN, AGE_SECONDS, MOST_TIMES = 90, 100, 10

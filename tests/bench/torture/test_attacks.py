@@ -283,8 +283,8 @@ def test_a_good_server_breaks_no_promise(ground: Ground) -> None:
     ("mode", "words"),
     [
         ("dies-in-crowd", "ended with status 3"),
-        ("leaks", "connections? left over"),
-        ("litters", "process(es)? left over"),
+        ("leaks", "connections? left after"),
+        ("litters", "process(es)? left after"),
         ("forgets", "are not in Redis"),
         ("repeats", "more than once"),
         ("spoils", "complete but wrong"),

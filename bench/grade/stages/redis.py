@@ -37,7 +37,7 @@ BACK_SECONDS = 5.0
 REPLY_SECONDS, FILE_SECONDS = 9.0, 1.0
 """More than 2 * REDIS_REPLY_TIMEOUT (a connection and a reply); less than REDIS_REPLY_TIMEOUT."""
 STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
-CROWD, CUTS = 150, 5
+CROWD, CUTS, LOSSES = 150, 5, 3
 DELAY_MS = 40.0
 """The delay of each reply, so that many requests overlap."""
 UNUSED_SECONDS = 0.1
@@ -230,7 +230,8 @@ def at_once(scene: Scene) -> str | None:
         seen = f"{AT_ONCE} clients at once got a file after {files:.2f} s"
         late = f"each reply of Redis came {SLOW_MS:.0f} ms late"
         raise Failed("redis-stops-all", f"{late}; {seen}, which needs no Redis", sure=False)
-    lost_reply(scene)
+    for _ in range(LOSSES):  # on a busy machine Redis may be cut off too late
+        lost_reply(scene)
     return f"a page after {alone:.2f} s, {AT_ONCE} at once after {took:.2f} s"
 
 

@@ -7,8 +7,8 @@
  * most once in an iteration of an event loop.  A miss opens the file.
  *
  * One cache serves all threads of a process.  A lock guards the table, and a
- * file stays open until its last borrower returns it.  The table keeps at most
- * OPEN_FILES files that are not borrowed, and none if the process runs out of
+ * file stays open until its last borrower returns it.  At most OPEN_FILES
+ * files that are not borrowed stay open, and none if the process runs out of
  * descriptors.
  */
 #include "app/file.h"
@@ -19,7 +19,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/param.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +26,7 @@
    not kept, which is harmless. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+#include <utlist.h>
 
 /* An entry of the cache: one file. */
 struct entry {
@@ -36,16 +36,29 @@ struct entry {
     bool listed;    /* in the table; if not, its last borrower frees it */
     unsigned round; /* the round of the last check; 0: none */
     UT_hash_handle hh;
+    struct entry *prev, *next; /* in the list of the idle */
     char name[];
 };
 
 struct cache {
     int folder;
     bool texts;
-    size_t limit; /* of the table, unless more files are borrowed */
+    size_t limit; /* of the idle files */
     pthread_mutex_t lock;
-    struct entry *entries; /* a table, which keeps the order of insertion */
+    struct entry *entries; /* a table of all files, idle or borrowed */
+    struct entry *idle;    /* not borrowed, the longest unused first */
+    size_t idle_count;
 };
+
+/* If descriptors are few, most of them are for clients and for Redis. */
+static size_t limit_of(bool texts) {
+    long descriptors = sysconf(_SC_OPEN_MAX); /* -1: there is no limit */
+
+    if (texts || descriptors < 0 ||
+        descriptors / OPEN_FILES_SHARE >= OPEN_FILES)
+        return OPEN_FILES;
+    return (size_t)(descriptors / OPEN_FILES_SHARE);
+}
 
 struct cache *cache_create(int folder, bool texts) {
     struct cache *cache = calloc(1, sizeof *cache);
@@ -53,40 +66,52 @@ struct cache *cache_create(int folder, bool texts) {
         return NULL;
     cache->folder = folder;
     cache->texts = texts;
-    /* If descriptors are few, most of them are for clients and for Redis. */
-    cache->limit =
-        MIN(OPEN_FILES, (size_t)sysconf(_SC_OPEN_MAX) / OPEN_FILES_SHARE);
+    cache->limit = limit_of(texts);
     pthread_mutex_init(&cache->lock, NULL); /* cannot fail on Linux */
     return cache;
 }
 
-/* Takes an entry out of the table.  Its last borrower closes the file. */
-static void drop(struct cache *cache, struct entry *entry) {
-    if (entry->listed)
-        HASH_DEL(cache->entries, entry); /* NOLINT: it is in the table */
-    entry->listed = false;
-    if (entry->borrowed > 0)
-        return;
+static void dispose(struct entry *entry) {
     file_close(entry->file);
     free(entry);
 }
 
-/* Drops the oldest unused files until the table has at most `limit` files. */
-static void shrink(struct cache *cache, size_t limit) {
-    size_t count = HASH_COUNT(cache->entries);
-    struct entry *entry, *next;
-
-    for (entry = cache->entries; entry != NULL && count > limit; entry = next) {
-        next = entry->hh.next;
-        if (entry->borrowed > 0)
-            continue;
-        drop(cache, entry);
-        count--;
+static void borrow(struct cache *cache, struct entry *entry) {
+    if (entry->listed && entry->borrowed == 0) {
+        DL_DELETE(cache->idle, entry); /* NOLINT: the list is not empty */
+        cache->idle_count--;
     }
+    entry->borrowed++;
+}
+
+/* Takes an entry out of the table; its borrowers keep it. */
+static void drop(struct cache *cache, struct entry *entry) {
+    borrow(cache, entry);
+    HASH_DEL(cache->entries, entry); /* NOLINT: it is in the table */
+    entry->listed = false;
+    if (--entry->borrowed == 0)
+        dispose(entry);
+}
+
+static void drop_idle(struct cache *cache, size_t limit) {
+    while (cache->idle != NULL && cache->idle_count > limit)
+        drop(cache, cache->idle); /* NOLINT: a dropped entry is not in it */
+}
+
+static void give_back(struct cache *cache, struct entry *entry) {
+    if (--entry->borrowed > 0)
+        return;
+    if (!entry->listed) {
+        dispose(entry);
+        return;
+    }
+    DL_APPEND(cache->idle, entry);
+    cache->idle_count++;
+    drop_idle(cache, cache->limit);
 }
 
 void cache_destroy(struct cache *cache) {
-    shrink(cache, 0);
+    drop_idle(cache, 0);
     close(cache->folder);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
@@ -119,8 +144,8 @@ static void keep(struct cache *cache, struct entry *entry) {
         drop(cache, older);
     if (may_be_kept(cache, entry->file))
         HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: it has left */
+    borrow(cache, entry);
     entry->listed = entry->hh.tbl != NULL;
-    entry->borrowed = 1;
 }
 
 /* Borrows the file of that name, if it is in the table.  *checked: whether it
@@ -132,7 +157,7 @@ static struct entry *borrow_known(struct cache *cache, const char *name,
     pthread_mutex_lock(&cache->lock);
     HASH_FIND_STR(cache->entries, name, entry);
     if (entry != NULL) {
-        entry->borrowed++;
+        borrow(cache, entry);
         *checked = round != 0 && entry->round == round;
         entry->round = round;
     }
@@ -145,8 +170,9 @@ static void forget(struct cache *cache, struct entry *entry) {
     int error = errno;
 
     pthread_mutex_lock(&cache->lock);
-    entry->borrowed--;
-    drop(cache, entry);
+    if (entry->listed)
+        drop(cache, entry);
+    give_back(cache, entry);
     pthread_mutex_unlock(&cache->lock);
     errno = error;
 }
@@ -158,7 +184,7 @@ static struct file *borrow_new(struct cache *cache, const char *name,
     struct file *file = file_open(cache->folder, name, status, cache->texts);
     if (file == NULL && (errno == EMFILE || errno == ENFILE)) {
         pthread_mutex_lock(&cache->lock);
-        shrink(cache, 0);
+        drop_idle(cache, 0);
         pthread_mutex_unlock(&cache->lock);
         file = file_open(cache->folder, name, status, cache->texts);
     }
@@ -201,9 +227,6 @@ void cache_return(struct file *file) {
     struct cache *cache = entry->cache;
 
     pthread_mutex_lock(&cache->lock);
-    entry->borrowed--;
-    if (!entry->listed)
-        drop(cache, entry);
-    shrink(cache, cache->limit);
+    give_back(cache, entry);
     pthread_mutex_unlock(&cache->lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/options.h"
+#include "net/listener.h"
 
 #include "config.h"
 #include "process/clock.h"

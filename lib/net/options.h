@@ -50,15 +50,4 @@ void options_parse(struct options *options,
 /* Returns a client's timeout, in milliseconds, divided by --time-scale. */
 int options_time(const struct options *options, int milliseconds);
 
-/* ---- The listening socket: listener.c ---- */
-
-/* Opens a socket that listens at the address, or prints a line and exits 1. */
-int listener_open(const struct options *options);
-
-/* Opens another socket that listens on the port of the first one (SO_REUSEPORT,
-   since Linux 3.9: socket(7)), with a backlog of its own.  The kernel chooses
-   the socket by a hash of the client's address and port, so a connection may
-   wait for a busy worker while others are free. */
-int listener_open_another(const struct options *options, int first);
-
 #endif

@@ -5,7 +5,7 @@
 
 #include "app/app.h"
 #include "app/connection.h"
-#include "net/options.h"
+#include "net/listener.h"
 #include "net/redis/pool.h"
 #include "ops.h"
 #include "process/log.h"

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from bench.doctor import doctor, limits
 from bench.readers.console import console
-from bench.records.conditions import PLAIN_PREFIX
 from bench.records.environment import NOT_WELL, DoctorLine
 from bench.services.redis_server import ExistingRedis
 from bench.studies.runs import plan_runs
-from bench.subjects.subject import select
+from bench.subjects.subject import make_command, select
 from bench.sweep.options import add_plan, chosen_options
 
 
@@ -38,11 +37,10 @@ def run(words: Sequence[str]) -> int:
 
 def _unbuilt(names: Sequence[str]) -> DoctorLine:
     """Return the note about servers that are not built. The doctor needs no executable."""
-    target = "plain" if all(name.startswith(PLAIN_PREFIX) for name in names) else "all"
     return DoctorLine(
         topic="servers",
         have=f"not built: {', '.join(names)}",
         need="built before a sweep",
         state="note",
-        fix=f"make {target}   (make bench does this, too)",
+        fix=f"{make_command(names)}   (make bench does this, too)",
     )

@@ -5,7 +5,7 @@ up."""
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,7 @@ from bench.host.programs import call_name
 
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
 STUCK_SECONDS = 0.8
-_WAITS = re.compile(r"\d+ (?:accept|p?poll|epoll_p?wait|p?select)")
+_WAITS = re.compile(r"accept|p?poll|epoll_p?wait|p?select")
 
 
 def kept_lock(pids: Sequence[int]) -> list[str]:
@@ -48,13 +48,21 @@ def wake_ups(pids: Sequence[int]) -> dict[int, int]:
 def wait_for_clients(pids: Sequence[int]) -> list[str]:
     """Return a line for each process whose first thread sleeps in accept or poll, or in a
     similar call."""
-    return [line for line in sleeping(pids) if _WAITS.match(line) and int(line.split()[0]) in pids]
+    first = [Path(f"/proc/{pid}/task/{pid}") for pid in pids]
+    return [line for call, line in _calls(first) if _WAITS.match(call)]
 
 
 def sleeping(pids: Sequence[int]) -> list[str]:
     """Return a line for each sleeping thread: its number and the name of its system call."""
-    calls = ((task.name, _call(task)) for task in _tasks(pids))
-    return [f"{name} {call_name(call[0])}( <has not returned>" for name, call in calls if call]
+    return [line for _, line in _calls(_tasks(pids))]
+
+
+def _calls(tasks: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """Yield for each sleeping thread the name of its system call, and a line with this name."""
+    for task in tasks:
+        if call := _call(task):
+            name = call_name(call[0])
+            yield name, f"{task.name} {name}( <has not returned>"
 
 
 def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:

@@ -158,8 +158,7 @@ def select(
     if unbuilt is not None:
         unbuilt += missing
     elif missing:
-        target = "plain" if all(name.startswith(PLAIN_PREFIX) for name in missing) else "all"
-        raise UserError(f"not built yet: {', '.join(missing)}. Run: make {target}")
+        raise UserError(f"not built yet: {', '.join(missing)}. Run: {make_command(missing)}")
     found = []
     for name in wanted:
         try:
@@ -169,6 +168,12 @@ def select(
                 raise
             left_out[name] = str(missing)
     return found
+
+
+def make_command(servers: Sequence[str]) -> str:
+    """Return the command that builds these servers."""
+    plain = all(name.startswith(PLAIN_PREFIX) for name in servers)
+    return "make plain" if plain else "make all"
 
 
 def chosen_names(names: Sequence[str] | None, baselines: bool = False) -> list[str]:

@@ -319,9 +319,9 @@ def own_folder(scene: Scene) -> Path:
     return scene.site.root / "public" / f"own{scene.lane}"
 
 
-def responses(scene: Scene, sent: Sent, ends: bool = True) -> bytes:
-    """Send requests on a new connection, end the client's side (FIN) if `ends`, and return all
-    received bytes without the dates."""
+def responses(scene: Scene, sent: Sent) -> bytes:
+    """Send requests on a new connection, end the client's side (FIN), and return all received bytes
+    without the dates."""
     data, borders, received = sent.data, sent.ends, b""
     with scene.client() as client:
         try:
@@ -333,14 +333,13 @@ def responses(scene: Scene, sent: Sent, ends: bool = True) -> bytes:
                     time.sleep(NEXT_SECONDS if end in borders else PIECE_SECONDS)
         except OSError:  # a reset by the server, which recv would not report again
             client.broke = True
-        return DATE.sub(b"", received) + rest(client, ends)
+        return DATE.sub(b"", received) + rest(client)
 
 
-def rest(client: Client, ends: bool = True) -> bytes:
-    """Return all received bytes without the dates; `ends`: end the client's side (FIN) first."""
+def rest(client: Client) -> bytes:
+    """End the client's side (FIN), and return all received bytes without the dates."""
     try:
-        if ends:
-            client.socket.shutdown(socket.SHUT_WR)
+        client.socket.shutdown(socket.SHUT_WR)
     except OSError:
         client.broke = True
     received, ended = client.rest()

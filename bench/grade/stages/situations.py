@@ -299,9 +299,13 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
 def is_like(one: Response | None, this: Response | None, that: Response | None) -> bool:
     """Return whether a response is like `this` and not like `that`: in its status, or in its body
     if `this` and `that` have the same status."""
-    found = [(got.status, got.body) if got else (0, b"") for got in (one, this, that)]
-    by_status = found[1][0] != found[2][0]
-    return found[0][0] == found[1][0] if by_status else found[0][1] == found[1][1]
+
+    def status(of: Response | None) -> int:
+        return of.status if of else 0
+
+    if status(this) != status(that):
+        return status(one) == status(this)
+    return (one.body if one else b"") == (this.body if this else b"")
 
 
 def data_in_redis(scene: Scene) -> dict[str, str]:

@@ -201,21 +201,23 @@ class World:
             return outcome
         first = self._first[check] if check in self._first else self._attempt(check, again=False)
         attempts = [first] if first else []
-        if first and first.failed and not self._is_plain(first.failed):
-            second = self._attempt(check, again=True)
-            attempts += [second] if second else []
-            if not (second or first.failed.sure) and self.others_busy() > BUSY_SHARE:
-                outcome.note = f"{OVER}; first attempt on a busy machine: {first.failed.seen}"
-                return outcome
+        while self._must_repeat(attempts):
+            if not (further := self._attempt(check, again=True)):
+                break
+            attempts.append(further)
+        failures = [one.failed for one in attempts if one.failed]
+        too_late = len(attempts) == 1 and self._must_repeat(attempts)
+        if too_late and not failures[0].sure and self._is_busy():
+            outcome.note = f"{OVER}; first attempt on a busy machine: {failures[0].seen}"
+            return outcome
         if reason := next((one.not_here for one in attempts if one.not_here), ""):
             outcome.note, outcome.of = reason, 0
             return outcome
-        failures = [one.failed for one in attempts if one.failed]
         if not attempts:
             outcome.note = OVER
             usual = sum(one.seconds for _, one in self._took)
             was_quick = sum(took for took, _ in self._took) < SLOWER * usual
-            if self._found or was_quick or self.others_busy() > BUSY_SHARE:
+            if self._found or was_quick or self._is_busy():
                 return outcome
             failures.append(self._too_slow())
         elif attempts[-1].failed is None and not (failures and failures[0].sure):
@@ -271,12 +273,13 @@ class World:
         )
 
     def _passed(self, outcome: CheckOutcome, note: str, failures: Sequence[Failed]) -> CheckOutcome:
-        """Return the outcome of a check that has passed, perhaps at the second attempt."""
+        """Return the outcome of a check that has passed, perhaps after failures."""
         if self._closed:
             return outcome
         outcome.points, outcome.came, outcome.note = outcome.of, "right", note
         if failures:
-            outcome.note = f"passed at the second attempt; first attempt: {failures[0].seen}"
+            count = len(failures) + 1
+            outcome.note = f"passed at attempt {count}; first attempt: {failures[0].seen}"
         return outcome
 
     def _judged(
@@ -304,6 +307,19 @@ class World:
         if failed.afterwards and failed.fault in self._found:
             return failed.fault
         return next((n for n in self._found if FILE.may_cause(n, failed.fault)), "")
+
+    def _must_repeat(self, attempts: Sequence[Attempt]) -> bool:
+        """Return whether a check must be run again after these attempts. If both attempts failed
+        on a busy machine, and other programs may be the cause, a third attempt decides."""
+        failures = [one.failed for one in attempts if one.failed]
+        if not failures or len(failures) < len(attempts) or self._is_plain(failures[-1]):
+            return False
+        doubtful = not any(one.sure for one in failures)
+        return len(attempts) == 1 or (len(attempts) == 2 and doubtful and self._is_busy())
+
+    def _is_busy(self) -> bool:
+        """Return whether other programs have used so much CPU time that responses may be late."""
+        return self.others_busy() > BUSY_SHARE
 
     def _is_plain(self, failed: Failed) -> bool:
         """Return whether a second attempt of the check is unnecessary, even for a proof."""

@@ -26,7 +26,7 @@ from bench.grade.inspection import (
     useless_descriptors,
 )
 from bench.grade.sandbox import Limits, user
-from bench.grade.scene import CLOSE, FORM, INVALID, WORKERS, Scene, in_words
+from bench.grade.scene import CLOSE, FORM, INVALID, LOOK_SECONDS, WORKERS, Scene, in_words
 from bench.grade.stages.clients import (
     PAGE,
     SETTLE_SECONDS,
@@ -316,6 +316,8 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
     with ExitStack() as stack:
         client = stack.enter_context(scene.client())
         while len(sizes) < WARM_ROUNDS + ROUNDS:
+            if client.ends(LOOK_SECONDS):  # on a busy machine a round may exceed IDLE_TIMEOUT
+                client = stack.enter_context(scene.client())
             for method, data in kept * OF_EACH_KIND:
                 client = talk_on(scene, stack, client, data, method, fault)
             for _ in range(ALONE):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd doctor`."""
 
-import argparse
 from collections.abc import Sequence
 
 from bench.doctor import doctor, limits
 from bench.readers.console import console
 from bench.records.environment import NOT_WELL, DoctorLine
+from bench.records.values import Parser
 from bench.services.redis_server import ExistingRedis
 from bench.studies.runs import plan_runs
 from bench.subjects.subject import make_command, select
@@ -15,7 +15,7 @@ from bench.sweep.options import add_plan, chosen_options
 
 def run(words: Sequence[str]) -> int:
     """Print all checks; return 1 if a check failed. Raises UserError."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd doctor",
         allow_abbrev=False,
         description="Check this machine: print what it has, what the chosen runs need, and a "

@@ -162,16 +162,10 @@ def _task_limits(proc: Path) -> list[tuple[int, str, str]]:
     """Return each limit of processes and threads: value, name, and the command that raises it."""
     # RLIMIT_NPROC does not apply to root.
     user = _unlimited(resource.getrlimit(resource.RLIMIT_NPROC)[1]) if os.geteuid() else UNLIMITED
-    found = [
-        (user, "ulimit -u", "sudo prlimit --pid $$ --nproc=unlimited:unlimited"),
-        *(
-            (_setting(proc / "sys/kernel" / name, UNLIMITED), f"kernel.{name}", fix)
-            for name, fix in (
-                ("threads-max", "sudo sysctl -w kernel.threads-max=100000"),
-                ("pid_max", "sudo sysctl -w kernel.pid_max=4194304"),
-            )
-        ),
-    ]
+    found = [(user, "ulimit -u", "sudo prlimit --pid $$ --nproc=unlimited:unlimited")]
+    for name, enough in (("threads-max", 100_000), ("pid_max", 4_194_304)):
+        value = _setting(proc / "sys/kernel" / name, UNLIMITED)
+        found.append((value, f"kernel.{name}", f"sudo sysctl -w kernel.{name}={enough}"))
     for _, folder in own_folders("pids", *read_own(proc)):
         value = _setting(folder / "pids.max", UNLIMITED)
         found.append((value, f"{folder}/pids.max", f"echo max | sudo tee {folder}/pids.max"))
@@ -269,8 +263,7 @@ def find_quota(cgroup: str, mountinfo: str) -> Quota | None:
 
 
 def parse_cgroup(text: str) -> list[tuple[frozenset[str], str]]:
-    """Parse /proc/self/cgroup. Return the controllers (none: version 2) and the path of our group
-    for each hierarchy."""
+    """Parse /proc/self/cgroup: the controllers (none: version 2) and the path of each group."""
     lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]
     return [(frozenset(filter(None, names.split(","))), path) for _, names, path in lines]
 
@@ -313,8 +306,7 @@ def parse_stat(text: str) -> dict[str, int]:
 
 
 def seconds_used(text: str) -> float | None:
-    """Return the used seconds, from the text of cpu.stat (version 2) or cpuacct.usage (version 1);
-    None if the text has no number."""
+    """Return the seconds in cpu.stat (version 2) or cpuacct.usage (version 1); None: no number."""
     if text.strip().isdigit():
         return int(text) / 1e9
     used = parse_stat(text).get("usage_usec")
@@ -322,8 +314,7 @@ def seconds_used(text: str) -> float | None:
 
 
 def _cpus(folder: Path, *files: str) -> float | None:
-    """Return the quota in CPUs; None if there is no quota. `files`: the files with the CPU time and
-    the period."""
+    """Return the quota in CPUs, or None. `files`: the files with the CPU time and the period."""
     words = " ".join(text_of(folder / name) for name in files).split()
     return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
 

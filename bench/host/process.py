@@ -27,6 +27,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, TypeVar
 
+from bench.host.kernel import demand_seconds
 from bench.host.programs import search_path
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
@@ -41,8 +42,6 @@ OUTPUT, ERRORS = 0, 1
 FIRST_PORT = 10_000
 ATTEMPTS = 5
 LONG_FILE = 8 << 20
-"""The number of bytes that this process reads at each end of a long file."""
-
 
 Found = TypeVar("Found")
 
@@ -59,8 +58,7 @@ class Child:
         piped: bool = False,
     ) -> None:
         """Start the program. `death_signal`: the signal that the kernel sends to the program when
-        this process ends. It must not be KILL if the program must end its own children. `piped`:
-        see `pipes`."""
+        this process ends; not KILL if the program must end its children. `piped`: see `pipes`."""
         self.command = list(command)
         self._files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         self._kept: tuple[bytes, bytes] | None = None
@@ -180,29 +178,8 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """Return the child's exit status, or minus the number of the signal that ended the child;
-        None while the child runs."""
+        """Return the exit status, or minus the signal that ended the child; None: it runs."""
         return self._process.poll()
-
-
-def task_folders(pid: int) -> list[Path]:
-    """Return /proc/PID/task/TID for each thread of a process; empty if the process has ended, or if
-    its folder cannot be read."""
-    try:
-        return list(Path("/proc", str(pid), "task").iterdir())
-    except OSError:
-        return []
-
-
-def demand_seconds(pid: int) -> float | None:
-    """Return the seconds for which the busiest task of a process ran or waited for a CPU; None if
-    unknown. After the end of the process, until it is reaped, only its first task is known."""
-    found = []
-    for folder in task_folders(pid):
-        with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
-            ran, waited, *_ = (folder / "schedstat").read_text().split()
-            found.append((int(ran) + int(waited)) / 1e9)
-    return max(found, default=None)
 
 
 def guarded(
@@ -221,12 +198,12 @@ class StartError(NoFigure):
     """The server's exit status, or minus the number of the signal that ended it."""
 
 
-def lines_at_ends(file: Path, size: int = LONG_FILE) -> list[str]:
-    """Return the lines of a file. If the file has more than twice `size` bytes, return only the
-    lines in its first and last `size` bytes. Raises OSError."""
+def lines_at_ends(file: Path) -> list[str]:
+    """Return the lines of a file. If the file has more than twice LONG_FILE bytes, return only the
+    lines in its first and last LONG_FILE bytes. Raises OSError."""
     with file.open("rb") as opened:
-        text = opened.read(size)
-        opened.seek(max(opened.tell(), opened.seek(0, os.SEEK_END) - size))
+        text = opened.read(LONG_FILE)
+        opened.seek(max(opened.tell(), opened.seek(0, os.SEEK_END) - LONG_FILE))
         return (text + opened.read()).decode(errors="replace").splitlines()
 
 

@@ -29,8 +29,7 @@ STATES = (
     "?", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE",
     "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING", "SYN_RECV",
 )  # fmt: skip
-"""The names of the states in <net/tcp_states.h>. The last name is for TCP_NEW_SYN_RECV: the kernel
-has received only the SYN."""
+"""The names in <net/tcp_states.h>. The last is TCP_NEW_SYN_RECV: only the SYN has arrived."""
 ALL = 0x1FFF
 LISTEN, TIME_WAIT = 1 << STATES.index("LISTEN"), 1 << STATES.index("TIME_WAIT")
 
@@ -60,8 +59,7 @@ class Traffic(NamedTuple):
 
     @property
     def peer_was_last(self) -> bool:
-        """Return whether the last segment came from the other side; False if both sides sent within
-        one step of the timer."""
+        """Return whether the peer sent the last segment, at least one step of the timer later."""
         return not self.sent or self.received_ago < self.sent_ago
 
 

@@ -42,8 +42,7 @@ class WrkTimes(BaseModel):
 
 
 def command(load: Load, _folder: Path, at_once: int = 1) -> list[str]:
-    """Return wrk's command line for a load. `at_once`: the number of requests that a kept
-    connection sends together."""
+    """Return wrk's command line. `at_once`: the requests that a kept connection sends together."""
     seconds = round(load.timeout + SPARE_SECONDS)
     return [
         "wrk",

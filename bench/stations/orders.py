@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The orders to an agent, and the agent's reports, see `bench.stations.station`. Between two hosts
-they are sent as JSON."""
+"""The orders to an agent and its reports, see `bench.stations.station`; between hosts as JSON."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -67,8 +67,7 @@ class Hosts(BaseModel):
 
 
 def load_hosts(path: Path) -> Hosts:
-    """Return the hosts of a file. Raise UserError, with the place of the error, if the file is not
-    valid."""
+    """Return the hosts of a file. Raise UserError with the place of an error in the file."""
     try:
         return Hosts.model_validate(store.read(path))
     except ValidationError as error:
@@ -153,8 +152,7 @@ class Site:
         return [one for one in self._members if one.role in (role, None)]
 
     def reopen(self) -> None:
-        """End all programs on all hosts. Then restart the agents, and Redis if Redis is private.
-        Raises UserError."""
+        """End all programs, and restart the agents and a private Redis. Raises UserError."""
         self.close()
         self._connect()
         self.open_redis(None if self.redis.private else self.redis.url)
@@ -211,8 +209,7 @@ class Site:
             )
 
     def slicing(self) -> str:
-        """Return how servers get a CPU quota, in words; empty if a host with servers cannot set
-        quotas."""
+        """Return how servers get a CPU quota, in words; empty if a host cannot set quotas."""
         return min(one.seen.slicing for one in self._of("server"))
 
     def versions(self) -> Versions:
@@ -221,18 +218,15 @@ class Site:
         return Versions(**self.server.versions.model_dump(), nginx=nginx)
 
     def limits(self) -> list[tuple[str, Role | None, SystemLimits]]:
-        """Return the name, role and limits of each host, without the limits of ab; empty if all
-        roles are on one machine."""
+        """Return name, role and limits (without ab's) of each host; empty for a single machine."""
         return [(one.host.name, one.role, one.seen.limits) for one in self._members if one.role]
 
     def host_infos(self) -> list[HostInfo]:
         """Return the hosts for the results; empty if all roles are on one machine."""
+        hosts = [(one.seen.host, one.role, one.host) for one in self._members if one.role]
         return [
-            one.seen.host.model_copy(
-                update={"role": one.role, "name": one.host.name, "address": one.host.address}
-            )
-            for one in self._members
-            if one.role
+            seen.model_copy(update={"role": role, "name": at.name, "address": at.address})
+            for seen, role, at in hosts
         ]
 
     def open_redis(self, url: str | None) -> None:
@@ -267,8 +261,7 @@ class Site:
         found: list[str] = []
         hosts = self._of("server")
         for number, one in enumerate(hosts):
-            share = len(range(number, order.instances, len(hosts)))
-            if share:
+            if share := len(range(number, order.instances, len(hosts))):
                 found += one.station.start_servers(order.model_copy(update={"instances": share}))
         return found
 

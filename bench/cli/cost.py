@@ -24,8 +24,7 @@ PAGE = "cost.html"
 
 
 def run(words: Sequence[str]) -> int:
-    """Measure, and write the page. Exit status: 0 all results valid, 1 not all, 128 + n after
-    signal n. Raises UserError."""
+    """Measure, and write the page; return the exit status, as `measure` does. Raises UserError."""
     wanted = study("cost")
     chosen = _parser(wanted).parse_args(words)
     if chosen.markdown and not chosen.markdown.parent.is_dir():

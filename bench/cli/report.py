@@ -39,8 +39,7 @@ def _require(results: Path, example: str) -> None:
 
 
 def run(words: Sequence[str]) -> int:
-    """Make a report, or print tables; return the exit status. Raises UserError if the results
-    cannot be read, or the page cannot be written."""
+    """Make a report, or print tables; return the exit status. Raises UserError."""
     parser = Parser(
         prog="zerohttpd report",
         description="Make one HTML page of stored results, and SVG, PNG, JSON, CSV and Markdown "

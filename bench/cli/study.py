@@ -66,8 +66,7 @@ def measure(words: Sequence[str]) -> int:
 
 
 def peers(words: Sequence[str]) -> int:
-    """Run `zerohttpd peers`. Return the exit status: 0 all results valid, 1 not all, 128 + n after
-    signal n. Raises UserError."""
+    """Run `zerohttpd peers`. Return the exit status, as `measure` does. Raises UserError."""
     parser = Parser(prog="zerohttpd peers", description=PEERS)
     add = parser.add_argument
     add("studies", nargs="*", metavar="STUDY", help=f"{', '.join(published())} (default all)")

@@ -245,9 +245,8 @@ def _process_namespace() -> int:
 
 
 def candidates() -> list[Path]:
-    """Return folders in which we may create groups of version 2: our own group, then its parents
-    (a user's session may allow this). Stop at a group with a quota, because servers must stay in
-    that quota."""
+    """Return folders in which we may create groups of version 2: our own group, then its parents.
+    Stop at a group with a quota, because servers must stay in that quota."""
     found = []
     for _, folder in own_folders("", *read_own()):
         found.append(folder)

@@ -192,7 +192,6 @@ class Quota:
 
     version: str
     folder: Path
-    """The folder of cpu.stat."""
     usage: Path
     """The file with the used CPU time: cpu.stat; in version 1 cpuacct.usage."""
     cpus: float
@@ -225,7 +224,6 @@ class Host:
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self.cpus = sorted(os.sched_getaffinity(0))
-        """The CPUs that this host may use."""
         self.quota = find_quota(*read_own(proc))
 
     @property
@@ -283,9 +281,8 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, Path]]:
-    """Yield version and folder of each control group of a process, the innermost group first. The
-    texts are the process's /proc/self/cgroup and mountinfo. In version 1, only the hierarchy with
-    `controller` is used ("": no hierarchy)."""
+    """Yield version and folder of each control group of the process with these texts, the innermost
+    group first. In version 1, only the hierarchy with `controller` is used ("": no hierarchy)."""
     mounts = parse_mounts(mountinfo)
     for controllers, path in parse_cgroup(cgroup):
         if controllers and controller not in controllers:

@@ -34,9 +34,7 @@ from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure
 
 POLL_SECONDS = 0.02
-"""The interval of a waiting loop, in seconds."""
 START_POLL_SECONDS = 0.005
-"""The interval of a loop that waits for a start, in seconds."""
 OUTPUT, ERRORS = 0, 1
 """A child's standard output and standard error."""
 FIRST_PORT = 10_000
@@ -156,11 +154,9 @@ class Child:
             self._process.send_signal(number)
 
     def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
-        """End the child and the processes of its group; its output stays readable.
-
-        Send signal `number`, wait `timeout` seconds, then kill. Return False if the child had to be
-        killed. May be called twice.
-        """
+        """End the child and the processes of its group: send signal `number`, wait `timeout`
+        seconds, then kill. The output stays readable. Return False if the child was killed. May be
+        called twice."""
         if self._process.returncode is not None:
             return True
         self.send(number)
@@ -228,10 +224,8 @@ def url_that_answers(address: str, port: int, running: bool, ready: str = "") ->
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """Return a free port of an address of this host. May raise OSError.
-
-    If possible, the port is below the ephemeral range. The kernel could give a port of that range
-    to a client while the server that needs the port is down."""
+    """Return a free port of an address of this host. May raise OSError. If possible, the port is
+    below the ephemeral range, so that the kernel gives it to no client while its server is down."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for port in random.sample(range(FIRST_PORT, first), 50) if first > 2 * FIRST_PORT else ():
         with contextlib.suppress(OSError), socket.create_server((address, port)):
@@ -274,9 +268,9 @@ class Helper(Child):
         watch: SignalWatch,
         inside: Sequence[str] = (),
     ) -> None:
-        """Start the module and wait for its first line, a number. Python starts faster without
-        site-packages (-S). `inside`: a command that starts Python, for example in another
-        namespace. Raises HelperError or Interrupted."""
+        """Start the module and wait for its first line, a number. `inside`: a command that starts
+        Python, for example in another namespace. Raises HelperError or Interrupted."""
+        # -S: Python starts faster without site-packages.
         super().__init__([*inside, sys.executable, "-S", "-m", module, *words], cpus, cwd=ROOT)
         try:
             if not self.until(lambda: "\n" in self.stdout, START_SECONDS, watch):

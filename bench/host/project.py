@@ -13,7 +13,6 @@ from bench.records.errors import UserError, in_words
 from bench.records.values import toml_of
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The project's top folder."""
 Model = TypeVar("Model", bound=BaseModel)
 
 

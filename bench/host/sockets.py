@@ -52,7 +52,6 @@ class Traffic(NamedTuple):
 
     received: int
     sent: int
-    """`received` and `sent` count segments."""
     received_ago: float
     sent_ago: float
     """Seconds since the last segment, in steps of the kernel's timer (1 to 10 ms)."""

@@ -173,11 +173,10 @@ AB = Generator("ab", "bench", "-V", command, read, START_SECONDS)
 
 
 def concurrency_ceiling() -> int | None:
-    """Return the highest concurrency of this ab: usually 20,000, in some builds more. None if
-    unknown. If the requested concurrency is too high, ab prints its limit and does not connect."""
+    """Return the highest concurrency of this ab, usually 20,000; None if unknown."""
     if find_program("ab") is None:
         return None
-    absurd = "2000000000"
+    absurd = "2000000000"  # ab prints its limit and does not connect
     said = subprocess.run(
         ["ab", "-n", absurd, "-c", absurd, "http://127.0.0.1:1/"], capture_output=True, text=True
     )

@@ -75,8 +75,7 @@ def command(load: Load, folder: Path) -> list[str]:
 
 
 def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
-    """Return the outcome with the figures from oha's output and database, after oha has ended. The
-    latency is corrected: it begins when a request was due."""
+    """Return the outcome with the figures from an ended oha, with corrected latencies."""
     figures, body = parse(ran.report, load.rate)
     rows, latency = requests_in(folder / DATABASE), None
     if figures:

@@ -162,9 +162,8 @@ def configuration(
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
-    """Return the number of workers: one for each CPU, or more if these workers have too few
-    descriptors. A connection needs two descriptors. A quarter is added because the kernel does not
-    spread connections evenly."""
+    """Return the number of workers: one for each CPU, or more if they have too few descriptors: two
+    for each connection, and a quarter more because the kernel spreads connections unevenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 

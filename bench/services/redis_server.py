@@ -52,7 +52,6 @@ REMARKS_SHOWN = 50
 LINK = ("link:guestbook", "/guestbook")
 """A short link: /go/guestbook redirects to the guestbook."""
 LOAD_SECONDS = 10.0
-"""The time limit for a restarted Redis to load its data."""
 
 Own = TypeVar("Own", bound="RunRedis")
 
@@ -119,11 +118,8 @@ class RunRedis:
 
 class PrivateRedis(RunRedis):
     """A Redis on this machine that ends with the `with` block; tests can kill, stop and limit it.
-    By default it stores nothing on disk. All methods may raise redis.RedisError.
-
-    This Redis listens on a free port of one address. If the address is not a loopback address
-    (127.0.0.1), Redis requires a random password, which the servers get in their URL.
-    """
+    By default it stores nothing on disk. It listens on a free port of one address; if this is no
+    loopback address, the URL has a random password. All methods may raise redis.RedisError."""
 
     def __init__(
         self,
@@ -270,8 +266,7 @@ class SlowRedis(Helper):
         *,
         split: bool = False,
     ) -> None:
-        """Start the proxy, which listens on a port of `address`. `split`: send the last byte of a
-        reply a little later, and a false reply to commands with MISMATCHED (redis_proxy). Raises
+        """Start the proxy, which listens on a port of `address`; `split`: see redis_proxy. Raises
         HelperError or Interrupted, and UserError if Redis is on a Unix socket."""
         parts = urlsplit(url)
         if parts.scheme != "redis" or not parts.hostname:

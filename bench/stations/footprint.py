@@ -90,9 +90,8 @@ def rollup(pid: int) -> dict[str, int]:
 def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
-    """Return the context switches of the servers' tasks between two readings. `spent`: the CPU time
-    of all tasks. Return None if a part of the work was done by tasks that started or ended between
-    the readings, because the switches of these tasks are unknown."""
+    """Return the context switches of the servers' tasks between two readings; None if other tasks
+    did a part of the work. `spent`: the CPU time of all tasks."""
     if before.keys() != after.keys() or spent is None:
         return None
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)

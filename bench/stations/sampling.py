@@ -108,7 +108,6 @@ FRAME_POINTERS = ("--call-graph", "fp")
 """The options for Go programs, which have frame pointers. Go compresses its unwind tables, so perf
 cannot use the tables."""
 OF_GO = ".go.buildinfo"
-"""An ELF section of each Go program."""
 ARM_REGISTERS = ",".join([*(f"x{number}" for number in range(30)), "lr", "sp", "pc"])
 """On a processor with SVE, perf by default also requests the vector length. The kernel's cpu-clock
 event does not support this register."""

@@ -92,7 +92,6 @@ class _Member:
     host: LoadHost
     station: LocalStation | RemoteStation
     seen: orders.Surveyed = field(init=False)
-    """The report of the last survey."""
 
 
 class Site:
@@ -105,9 +104,8 @@ class Site:
         hosts: Hosts | None = None,
         programs: Path | None = None,
     ) -> None:
-        """Start the agents of all hosts; without hosts, all roles are on this machine. Raises
-        HostLost or Interrupted. `programs`: the folder of the servers' executables, on this
-        machine."""
+        """Start the agents of all hosts; without hosts, all roles are on this machine. `programs`:
+        the folder of executables on this machine. Raises HostLost or Interrupted."""
         self.hosts, self.placement, self.watch = hosts, placement, watch
         self._programs = (programs,) if programs and not hosts else ()
         address = hosts.load.address if hosts else "127.0.0.1"
@@ -266,8 +264,7 @@ class Site:
         return found
 
     def start_balancer(self, urls: Sequence[str], keep: bool, connections: int) -> str:
-        """Start nginx in front of the servers at these URLs. Return the URL of nginx. Raise
-        UserError if there is no host for nginx."""
+        """Start nginx in front of these servers and return its URL. Raises UserError."""
         self.require_nginx()
         servers = [urlsplit(url).netloc for url in urls]
         order = BalancerOrder(servers=servers, keep=keep, connections=connections)

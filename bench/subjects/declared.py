@@ -47,9 +47,8 @@ class Serving(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     processes: tuple[int, int]
-    """The minimum and maximum number of processes."""
     threads: tuple[int, int]
-    """The minimum and maximum number of threads; each process has at least one."""
+    """`processes` and `threads`: the minimum and the maximum number."""
     calls: tuple[str, ...]
     """System calls that identify the server's architecture."""
 
@@ -73,7 +72,6 @@ class Reference(BaseModel):
 
     name: str
     folder: Path
-    """The folder of the server's files."""
     about: str
     language: str
     origin: str

@@ -52,7 +52,6 @@ START_SECONDS = 60.0
 """The time within which a server must listen. A server that is compiled at its start needs half of
 this time if it gets a fifth of a busy core."""
 PROFILE_FILE = "pprof"
-"""The file name of a Go program's profile."""
 EVERY = "all"
 """The word for all servers of the project, also servers that are not measured by default."""
 NO_CONDITIONS = Conditions("")
@@ -73,7 +72,6 @@ class Place:
     answer_bytes: int = 0
     """The length that a baseline's whole response must have, in bytes."""
     address: str = "127.0.0.1"
-    """The address to listen on."""
     profile: bool = False
     """Whether the server writes its own profile, PROFILE_FILE in its folder."""
 
@@ -102,11 +100,9 @@ class Subject:
     start_seconds: float = START_SECONDS
     executable: Path | None = None
     keeps: Keeps = "yes"
-    """Whether the server keeps a connection if the client requests that, see `declared.Keeps`."""
     warm_up: int = 0
     """The number of warm-up requests; 0: as many as for most servers."""
     profiles_itself: bool = False
-    """Whether the server can write its own profile."""
     has_workers: bool = False
     """Whether the option --workers has an effect, as the server's folder declares."""
     stalled_by: str | None = None
@@ -336,8 +332,7 @@ def _redis_words(place: Place) -> list[str]:
 
 def redis_for_baseline(url: str) -> tuple[str, list[str]]:
     """Return HOST:PORT or unix:PATH of a Redis, and the first commands of a connection. Raise
-    UserError for a user name or password with a space, because baselines split commands at
-    spaces."""
+    UserError for a user name or password with a space, at which baselines split commands."""
     if url.startswith("unix:"):
         return url.replace("unix://", "unix:", 1), []
     parts = urlsplit(url)

@@ -29,18 +29,9 @@ def run(words: Sequence[str]) -> int:
     runs = plan_runs(options.parts, subjects).runs
     redis = ExistingRedis(options.redis) if options.redis else None
     lines = doctor.diagnose(runs, limits.look(), redis).lines
-    if unbuilt:
-        lines.append(_unbuilt(unbuilt))
+    if unbuilt:  # the doctor needs no executable
+        have, need = f"not built: {', '.join(unbuilt)}", "built before a sweep"
+        fix = f"{make_command(unbuilt)}   (make bench does this, too)"
+        lines.append(DoctorLine(topic="servers", have=have, need=need, state="note", fix=fix))
     doctor.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))
-
-
-def _unbuilt(names: Sequence[str]) -> DoctorLine:
-    """Return the note about servers that are not built. The doctor needs no executable."""
-    return DoctorLine(
-        topic="servers",
-        have=f"not built: {', '.join(names)}",
-        need="built before a sweep",
-        state="note",
-        fix=f"{make_command(names)}   (make bench does this, too)",
-    )

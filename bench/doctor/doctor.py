@@ -9,14 +9,7 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from bench.doctor.limits import (
-    TIME_WAIT_AMPLE,
-    Facts,
-    HostLimits,
-    assess,
-    judged,
-    why_impossible,
-)
+from bench.doctor.limits import TIME_WAIT_AMPLE, Facts, HostLimits, assess, judged, why_impossible
 from bench.host.machine import read_limits
 from bench.load.ab import concurrency_ceiling
 from bench.readers.console import Table, say

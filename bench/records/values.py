@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with status 2."""
-        self.exit(2, f"{self.prog}: {message}; for all options: {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {message}; --help lists all options\n")
 
 
 Read = TypeVar("Read")

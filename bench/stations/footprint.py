@@ -36,13 +36,7 @@ from bench.records.environment import Placement
 from bench.services.balancer import Balancer, used_between
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches, Weight
-from bench.stations.sampling import (
-    Sampler,
-    Tracer,
-    what_it_wrote,
-    what_was_counted,
-    why_no_perf,
-)
+from bench.stations.sampling import Sampler, Tracer, what_it_wrote, what_was_counted, why_no_perf
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import PROFILE_FILE, Subject
 

@@ -79,8 +79,7 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """The number of periods of a quota in which a process of the group ran, and the number of
-    periods in which the group was throttled."""
+    """Counts of a quota's periods: with a running process of the group, and with throttling."""
 
     all: int
     throttled: int
@@ -188,8 +187,7 @@ class Scope(Group):
         return [*SCOPES.split(), "--quiet", "--collect", "-u", self._unit, *limits, "--", *command]
 
     def close(self) -> None:
-        """Kill all processes of the scope. If systemd does not know the scope, do nothing: it was
-        never created, or systemd has removed it."""
+        """Kill all processes of the scope. Do nothing if systemd does not know the scope."""
         with contextlib.suppress(OSError):
             super().close()
 

@@ -317,8 +317,7 @@ def _cpus(folder: Path, *files: str) -> float | None:
 
 
 def _usage_next_to(mounts: list[Mount], folder: Path) -> Path:
-    """Return the path of a group's cpuacct.usage. The file is in `folder` if the controllers cpu
-    and cpuacct are mounted together."""
+    """Return the path of a group's cpuacct.usage: in `folder` if it is mounted with `cpu`."""
     together = folder / "cpuacct.usage"
     if together.exists():
         return together

@@ -166,8 +166,7 @@ def accept_queue(port: int) -> int:
 
 
 def own_backlog(ports: Container[int]) -> int | None:
-    """Return the smallest backlog of the listeners on these ports, if it is below the kernel's
-    limit. None: the backlog is not below the limit, or is unknown."""
+    """Return the smallest backlog on these ports; None: it is the kernel's limit, or unknown."""
     allowed = int(text_of(SOMAXCONN) or 0)
     free = [one.unsent for one in tcp_sockets(states=LISTEN) if one.local in ports]
     return min((one for one in free if 0 < one < allowed), default=None)

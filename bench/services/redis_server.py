@@ -93,8 +93,7 @@ class RunRedis:
         return int(visitors) if visitors.isdigit() else 0, remarks
 
     def hold(self, milliseconds: int) -> None:
-        """Pause all replies for some milliseconds. Unlike a stop with SIGSTOP, the pause ends by
-        itself, even if this process is killed."""
+        """Pause all replies. Unlike SIGSTOP, this ends by itself, even if we are killed."""
         self._client.client_pause(milliseconds, all=True)
 
     def use(self) -> CpuTime:

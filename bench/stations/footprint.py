@@ -115,8 +115,7 @@ def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
 
 
 def page_faults_of(pids: Sequence[int]) -> int:
-    """Return the page faults of some processes and of their reaped children: minflt, cminflt,
-    majflt and cmajflt of proc_pid_stat(5)."""
+    """Return the page faults of some processes and their reaped children, see proc_pid_stat(5)."""
     stats = (text_of(Path("/proc", str(pid), "stat")) for pid in pids)  # empty: no such process
     return sum(sum(map(int, text.rpartition(")")[2].split()[7:11])) for text in stats)
 

@@ -253,8 +253,7 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
 
 
 def _function(line: str, innermost: bool) -> list[Function]:
-    """Return a list with the function of a line; empty if the function gives no information. A
-    function of ENTRY is kept only if it is the innermost function."""
+    """Return a list with the function of a line; empty if it gives no information, see ENTRY."""
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
     owner = owner_of(place)
@@ -287,8 +286,7 @@ def what_was_counted(folder: Path) -> StackFigures | None:
 
 
 def counts(file: Path) -> Iterator[tuple[Stack, int]]:
-    """Yield each stack in a callgrind file with the instructions of its innermost function. See
-    "Callgrind Format Specification" in valgrind's manual."""
+    """Yield the stacks and their instructions in a file, see "Callgrind Format Specification"."""
     names: dict[str, str] = {}
     objects: dict[str, str] = {}
     owners: dict[str, Owner] = {}

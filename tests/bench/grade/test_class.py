@@ -227,12 +227,12 @@ def graded(student: str, points: int, **found: str) -> Graded:
 
 
 def test_faults_are_counted_without_those_that_follow_from_another() -> None:
-    three = (
+    class_ = [
         graded("a", 31, leak="", crash=""),
         graded("b", 90, leak=""),
         graded("c", 5, crash="leak"),
-    )
-    counted = [(one.fault, students) for one, students in faults([*three])]
+    ]
+    counted = [(one.fault, students) for one, students in faults(class_)]
     assert counted == [("leak", ["a", "b"]), ("crash", ["a"])]
 
 

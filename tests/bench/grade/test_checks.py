@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -421,9 +422,9 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
     assert found.value.seen.startswith(shown)
 
 
-def answered_scene(folder: Path) -> Any:
+def answered_scene(folder: Path, seed: int = 1) -> Any:
     """Return a scene with a site and a server that gives each request the same answer."""
-    dice = random.Random(1)
+    dice = random.Random(seed)
     return SimpleNamespace(
         site=make_site(folder, dice),
         dice=dice,
@@ -456,3 +457,14 @@ def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> N
     targets = {target.decode() for _, target, _ in words}
     assert targets >= {*scene.site.unusual} | {one.decode() for one in requests.lines("target")}
     assert {method for method, _, _ in words} == {*requests.lines("method")}
+
+
+def test_the_same_seed_makes_the_same_files_and_requests(tmp_path: Path) -> None:
+    one, same, other = (
+        answered_scene(tmp_path / folder, seed) for folder, seed in (("a", 5), ("b", 5), ("c", 6))
+    )
+    assert replace(one.site, root=tmp_path) == replace(same.site, root=tmp_path)
+    for name in ("small", "big", "moved", "others", "unusual"):
+        assert getattr(one.site, name) != getattr(other.site, name)
+    asked, again, others = ([*Requests(scene).composed()] for scene in (one, same, other))
+    assert asked == again != others

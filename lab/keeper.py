@@ -57,7 +57,8 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
         remains.clear(name)
         with _undone_on_failure(name):
             whose = state.owner()
-            network = next(one for one in plan.NETWORKS if one not in state.networks_in_use())
+            used = {other.plan.network for other in map(state.load, state.labs()) if other}
+            network = next(one for one in plan.NETWORKS if one not in used)
             cpus = sorted(os.sched_getaffinity(0))
             lab = LabPlan(
                 name=name,

@@ -8,6 +8,7 @@ mark by accident.
 
 import os
 import select
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -40,7 +41,7 @@ def clear(name: str) -> Removed:
         limits.remove(group)
     limits.remove_empty_tops()
     for folder in folders:
-        state.remove(folder)
+        shutil.rmtree(folder)
     return Removed(killed, len(groups), len(folders))
 
 

@@ -15,7 +15,6 @@ import json
 import os
 import pwd
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,10 +52,9 @@ class Identity:
     @property
     def alive(self) -> bool:
         """Return whether the process still runs."""
-        try:
+        with suppress(OSError):
             return start_of(self.pid) == self.started
-        except OSError:
-            return False
+        return False
 
 
 @dataclass(frozen=True)
@@ -83,11 +81,10 @@ class Known:
 def owner() -> Owner:
     """Return the owner of the lab that is being made."""
     uid = _number("SUDO_UID", os.getuid())
-    try:
+    with suppress(KeyError):
         entry = pwd.getpwuid(uid)
-    except KeyError:
-        return Owner(uid, _number("SUDO_GID", os.getgid()), "/root")
-    return Owner(uid, entry.pw_gid, entry.pw_dir)
+        return Owner(uid, entry.pw_gid, entry.pw_dir)
+    return Owner(uid, _number("SUDO_GID", os.getgid()), "/root")
 
 
 def _number(variable: str, otherwise: int) -> int:
@@ -163,16 +160,9 @@ def left_over(name: str) -> list[Path]:
     return [path for path in (new, folder) if path.is_dir()]
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder that `left_over` has found."""
-    shutil.rmtree(folder)
-
-
 def labs() -> list[str]:
     """Return the names of the labs that have a folder here."""
-    if not BASE.is_dir():
-        return []
-    return sorted(path.name for path in BASE.iterdir() if not path.name.startswith("."))
+    return sorted(path.name for path in BASE.glob("[!.]*"))
 
 
 def load(name: str) -> Known | None:
@@ -205,11 +195,6 @@ def start_of(pid: int) -> int:
     if words[0] in "ZX":
         raise ProcessLookupError(f"process {pid} has ended")
     return int(words[19])
-
-
-def networks_in_use() -> set[str]:
-    """Return the networks of the existing labs, so that no two labs have equal addresses."""
-    return {known.plan.network for known in map(load, labs()) if known}
 
 
 def write_state(folder: Path, known: Known) -> None:
@@ -296,9 +281,6 @@ def _inventory(plan: LabPlan) -> str:
 
 
 def _is_marked(folder: Path, name: str) -> bool:
-    if folder.is_symlink() or not folder.is_dir():
-        return False
-    try:
-        return (folder / "mark").read_text() == mark_of(name) + "\n"
-    except OSError:
-        return False
+    with suppress(OSError):
+        return not folder.is_symlink() and (folder / "mark").read_text() == mark_of(name) + "\n"
+    return False

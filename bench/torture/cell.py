@@ -176,8 +176,7 @@ class Visitors(RunningCrowd):
 
     def late(self, begin: float, end: float) -> float:
         """Return the seconds between `begin` and `end` in which the visitors got no CPU time."""
-        spans = self._late
-        return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in spans)
+        return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in self._late)
 
     def usual(self, begin: float, end: float) -> dict[str, float]:
         """Return the rate of each page between `begin` and `end`."""

@@ -22,6 +22,8 @@ from bench.timeline.recording import Request
 TIMEOUT_SECONDS = 8.0
 """A client's timeout."""
 TAKE = 16384
+MOST_PORTIONS = 40
+"""The portions of TAKE bytes that a slow reader takes after the first."""
 EVERY_MS = 20
 """The time between two clients. strace needs about as long for the first call of a new process."""
 
@@ -166,14 +168,9 @@ def _ask(number: int, step: Step, address: tuple[str, int], origin: float) -> Re
 def _read(client: socket.socket, step: Step) -> str:
     """Read the response; a slow reader closes the connection before the end. Return the code and
     reason of the status line; empty if no byte arrived."""
-    first = b""
-    portions = 0
-    while chunk := client.recv(TAKE):
-        first = first or chunk
-        portions += 1
-        if step.reads_slowly:
-            time.sleep(0.01)
-            if portions > 40:
-                break
+    portions = iter(lambda: client.recv(TAKE), b"")
+    first = next(portions, b"")
+    for _ in itertools.islice(portions, MOST_PORTIONS if step.reads_slowly else None):
+        time.sleep(0.01 * step.reads_slowly)
     line = first.split(b"\r\n", 1)[0].decode("latin-1")
     return line.partition(" ")[2]

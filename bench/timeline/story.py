@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Setting
-from bench.timeline.strace import Call, Event, TaskEnd
+from bench.timeline.strace import Call, Event
 
 SLEPT_MS = 0.5
 """A call that took longer than this has slept; strace makes short calls ten times longer."""
@@ -78,7 +78,7 @@ class _Story:
         for event in events:
             if isinstance(event, Call):
                 self._call(event)
-            elif isinstance(event, TaskEnd):
+            else:
                 task = self._tasks[event.task]
                 task.ended, task.how = self._ms(event.time), event.how
         self._link_wakes()
@@ -256,22 +256,16 @@ def tell(events: Iterable[Event], setting: Setting) -> Recording:
 
 def name_lanes(recording: Recording, first: int) -> None:
     """Name the lanes as the sources do: the process, the parent, children, workers, threads."""
-    threads = any(arrow.kind == "thread" for arrow in recording.arrows)
+    # Only threads use futexes here.
+    threads = any(bar.kind is Kind.LOCK for _, bar in recording.calls)
+    threads |= any(arrow.kind == "thread" for arrow in recording.arrows)
     created = {arrow.to_task for arrow in recording.arrows if arrow.kind != "wake"}
     others = [lane for lane in recording.lanes if lane.task != first]
-    made_before = any(lane.task not in created for lane in others)
+    if threads:
+        main, kind = "main thread", "thread"
+    else:
+        main, kind = "parent", "child" if created >= {lane.task for lane in others} else "worker"
     for lane in recording.lanes:
-        if lane.task == first:
-            lane.name = "main thread" if threads or _shares(recording) else "parent"
-    if not others:
-        recording.lanes[0].name = "the process"
+        lane.name = main if others else "the process"
     for position, lane in enumerate(others, 1):
-        if threads or _shares(recording):
-            lane.name = f"thread {position}"
-        else:
-            lane.name = f"worker {position}" if made_before else f"child {position}"
-
-
-def _shares(recording: Recording) -> bool:
-    """Return whether the tasks of the recording are threads: only threads use futexes here."""
-    return any(bar.kind is Kind.LOCK for _, bar in recording.calls)
+        lane.name = f"{kind} {position}"

@@ -68,10 +68,6 @@ def _down(options: argparse.Namespace) -> int:
     return 0
 
 
-def _status(options: argparse.Namespace) -> int:
-    return 0 if show(options.name) else 1
-
-
 def _exec(options: argparse.Namespace) -> int:
     """Run a command in all namespaces and limits of a host. Return its exit status."""
     if not options.command:
@@ -161,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         help="limit a host to PERCENT of its CPU (may be given several times)",
     )
     command("down", _down, True, "End the hosts and remove the lab, also after a failure.")
-    command("status", _status, False, "Show the hosts.")
+    command("status", lambda options: not show(options.name), False, "Show the hosts.")
     for name, run, needs_root, text in (
         ("exec", _exec, True, "Run a command on a host, without the network."),
         ("ssh", _ssh, False, "Open a shell or run a command on a host over ssh."),

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -128,6 +128,19 @@ def in_a_chroot() -> bool:
     if there.stderr.startswith("nsenter:"):
         raise KernelRefusal(errno.EPERM, "setns")
     return here.stdout != there.stdout
+
+
+def run(words: Sequence[str | Path], text: str = "", what: str = "") -> None:
+    """Run a program with `text` as its input. Raise LabError if it fails; `what`: the beginning of
+    the message (default: the program)."""
+    done = subprocess.run(words, input=text, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise LabError(f"{what or words[0]}: {first_line(done.stderr)}")
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a program's errors, or a text that says that there is none."""
+    return next(iter(text.strip().splitlines()), "failed without a message")
 
 
 def number_outside() -> int:

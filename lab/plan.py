@@ -4,7 +4,6 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 
 class LabError(Exception):
@@ -55,11 +54,6 @@ class LabPlan:
     """The folder of the lab's state; see state.py."""
     delay: str | None
     rate: str | None
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "LabPlan":
-        """Return the plan that `data`, read from JSON, describes."""
-        return cls(**{**data, "hosts": [LabHost(**host) for host in data["hosts"]]})
 
 
 def check_name(name: str) -> None:

@@ -15,7 +15,6 @@ import json
 import os
 import pwd
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from lab import kernel
 from lab.plan import LabError, LabHost, LabPlan
 
 BASE = Path("/run/zerohttpd-lab")
@@ -174,7 +174,8 @@ def load(name: str) -> Known | None:
     except PermissionError as error:
         raise LabError(f"the lab '{name}' belongs to another user; try with sudo") from error
     try:
-        found["plan"] = LabPlan.from_json(found["plan"])
+        hosts = [LabHost(**host) for host in found["plan"]["hosts"]]
+        found["plan"] = LabPlan(**{**found["plan"], "hosts": hosts})
         found["keeper"] = Identity(**found["keeper"])
         found["hosts"] = {host: Identity(**process) for host, process in found["hosts"].items()}
         return Known(**found)
@@ -227,12 +228,7 @@ def host_key(plan: LabPlan, host: LabHost) -> Path:
 
 
 def _make_key(file: Path) -> None:
-    words = ["-q", "-t", "ed25519", "-N", "", "-C", "zerohttpd-lab", "-f", str(file)]
-    done = subprocess.run(
-        ["ssh-keygen", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        raise LabError(f"ssh-keygen: {done.stderr.strip()}")
+    kernel.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "zerohttpd-lab", "-f", file])
 
 
 def _ssh_config(plan: LabPlan) -> str:

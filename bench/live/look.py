@@ -56,11 +56,11 @@ class Look:
         found = tasks.look(self.pid)
         if not found:
             return said | {"gone": True}
-        names = self.clients.names()
+        seen.known = self.clients.names()
         self._sleeps = waits.sleeps_of(found, self._sleeps, now)
         processes = len({task.process for task in found})
-        groups = waits.groups_of_tasks(found, seen, names, self._sleeps, now)
-        clients = waits.groups_of_connections(seen, names, now)
+        groups = waits.groups_of_tasks(found, seen, self._sleeps, now)
+        clients = waits.groups_of_connections(seen, now)
         waited = self.clients.waits(RECENT_SECONDS)
         self._tasks = Tasks(
             self._tasks.alone and len(found) == 1,

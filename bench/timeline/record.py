@@ -18,7 +18,7 @@ from bench.host.signals import SignalWatch
 from bench.load.client import Client, NoAnswer, request
 from bench.records.errors import UserError
 from bench.services.redis_server import PrivateRedis, SlowRedis, connect
-from bench.subjects.running import RunningServer
+from bench.subjects.running import RunningServer, lines_of
 from bench.subjects.subject import Place, Subject, select, server_names
 from bench.timeline.recording import HEADING, Setting
 from bench.timeline.scenarios import Scenario, play
@@ -113,10 +113,11 @@ def _record_one(
                 address = (to.hostname or "", to.port or 80)
                 _warm_up(address)
                 watch.sleep(SETTLE_SECONDS)
+                said = lines_of(running.stdout).get("architecture", "")
                 origin, requests = play(scenario, address, running.pid, redis_process)
                 setting = Setting(
                     server=subject.name,
-                    summary=_summary(subject),
+                    summary=said.removeprefix(f"{subject.name}: "),
                     scenario=scenario.name,
                     first=running.pid,
                     redis_port=urlsplit(slow.url).port or 6379,
@@ -148,15 +149,6 @@ def _warm_up(address: tuple[str, int]) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(visit, range(16)))
-
-
-def _summary(subject: Subject) -> str:
-    """Return the server's one-line description from --help."""
-    said = subprocess.run(
-        [str(subject.executable), "--help"], capture_output=True, text=True
-    ).stdout
-    match = re.search(rf"^{re.escape(subject.name)}: (.*)\.$", said, re.MULTILINE)
-    return match[1] if match else ""
 
 
 def _of_the_scenario(text: str, origin: float) -> str:

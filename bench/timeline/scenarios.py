@@ -6,9 +6,9 @@ import itertools
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -115,25 +115,15 @@ def play(
     milliseconds since the start.
     """
     origin = time.time() + 0.05
-    found: list[Request | None] = [None] * len(scenario.steps)
-
-    def client(position: int, step: Step) -> None:
-        found[position] = _ask(position + 1, step, address, origin)
-
-    actors = [
-        threading.Thread(target=client, args=(position, step))
-        for position, step in enumerate(scenario.steps)
-    ]
-    for actor in actors:
-        actor.start()
-    try:
+    with ThreadPoolExecutor(len(scenario.steps)) as pool:
+        asked = [
+            pool.submit(_ask, number, step, address, origin)
+            for number, step in enumerate(scenario.steps, 1)
+        ]
         for incident in scenario.incidents:
             _sleep_until(origin + incident.at_ms / 1000)
             ACTS[incident.act](server, redis)
-    finally:
-        for actor in actors:
-            actor.join()
-    return origin, [request for request in found if request is not None]
+    return origin, [one.result() for one in asked]
 
 
 def _sleep_until(when: float) -> None:

@@ -25,6 +25,7 @@ from bench.book.directive import LINE, html
 from bench.book.expected import COURSE, SHEETS, measure
 from bench.book.render import styles
 from bench.host.project import ROOT
+from bench.readers.console import Table
 from bench.records.errors import UserError
 from bench.report.page.look import template_of
 from bench.timeline.page import picture_style
@@ -134,11 +135,11 @@ def _slide(name: str, text: str) -> Slide:
 
 def notes(shown: Sequence[Slide]) -> Markup:
     """Return a table: the minutes from the beginning, the slide, the speaker's note."""
-    lines, begin = ["| from minute | slide | what to say |", "|--:|---|---|"], 0
+    table, begin = Table("from minute", "<slide", "<what to say"), 0
     for number, one in enumerate(shown, 1):
-        lines.append(f"| {begin} | {number}. {one.title} | {one.note} |")
+        table.add_row(str(begin), f"{number}. {one.title}", one.note)
         begin += one.minutes
-    return Markup(str(MARKDOWN.render("\n".join(lines))) + f"<p>The end: minute {begin}.</p>")
+    return Markup(str(MARKDOWN.render(table.markdown())) + f"<p>The end: minute {begin}.</p>")
 
 
 def sheets() -> list[tuple[str, Markup]]:

@@ -120,9 +120,7 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     redis.RedisError if the private Redis is lost."""
     begun = time.monotonic()
     cell = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
-    cell.reason = attack.why_not(subject)
-    if attack.far:
-        cell.reason = cell.reason or ground.why_no_line
+    cell.reason = attack.why_not(subject) or (ground.why_no_line if attack.far else "")
     if not cell.reason:
         try:
             ground.redis.prepare()

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -48,7 +49,7 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
     percents = plan.parse_shares(shares, plan.host_groups(servers))
     _require_programs()
     # A signal raises SystemExit, so that this program cleans up before it ends.
-    _on_endings(_end)
+    _on_endings(lambda number, _: sys.exit(128 + number))
     with state.locked():
         known = state.load(name)
         if known and known.keeper.alive:
@@ -92,10 +93,6 @@ def _start_keeper(lab: LabPlan) -> None:
 def _on_endings(action: Callable[[int, object], None] | signal.Handlers) -> None:
     for number in ENDINGS:
         signal.signal(number, action)
-
-
-def _end(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)
 
 
 @contextmanager

@@ -162,8 +162,7 @@ class LabProcess:
         empty."""
         self.name = name
         self.line, theirs = Pipe()
-        own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with theirs, Path("/proc/self/ns/pid").open("rb", buffering=0) as own:
             unshare(NEW_PROCESSES)
             try:
                 self.pid = os.fork()
@@ -171,10 +170,7 @@ class LabProcess:
                     self.line.close()
                     _run(name, run, theirs)
             finally:
-                enter(own, NEW_PROCESSES)
-        finally:
-            os.close(own)
-            theirs.close()
+                enter(own.fileno(), NEW_PROCESSES)
 
     def hear(self, seconds: float | None = None) -> Any:
         """Return the child's next report. Raise LabError if the child reports an error or ends, or

@@ -210,7 +210,7 @@ def apply(patch: Path, folder: Path) -> None:
 
 def difference(folder: Path) -> str:
     """Return the differences in the C sources of a copy as a patch. Raises UserError."""
-    found = []
+    found: list[str] = []
     try:
         for path in _files(SOURCES):
             name = path.relative_to(ROOT)

@@ -19,7 +19,7 @@ from bench.load.client import Client, NoAnswer, request
 from bench.records.errors import UserError
 from bench.services.redis_server import PrivateRedis, SlowRedis, connect
 from bench.subjects.running import RunningServer, lines_of
-from bench.subjects.subject import Place, Subject, select, server_names
+from bench.subjects.subject import Place, Subject, select
 from bench.timeline.recording import HEADING, Setting
 from bench.timeline.scenarios import Scenario, play
 from bench.timeline.strace import with_sources
@@ -76,10 +76,10 @@ def traced(subject: Subject, output: Path, site: Path) -> Subject:
     return replace(subject, command=command)
 
 
-def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) -> list[str]:
-    """Return the traces of the named servers (None: all). Raises UserError, Refused."""
+def record(names: Sequence[str], scenario: Scenario, watch: SignalWatch) -> list[str]:
+    """Return the traces of the named servers. Raises UserError, Refused."""
     require_tracing(STRACE)
-    servers = select(server_names(names))
+    servers = select(names)
     with tempfile.TemporaryDirectory(prefix="zerohttpd-timeline-") as folder:
         site = make_site(Path(folder, "site"), scenario)
         return [_record_one(server, scenario, site, Path(folder), watch) for server in servers]

@@ -9,7 +9,6 @@ its minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students 
 
 import argparse
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from markupsafe import Markup
 from bench.book.directive import LINE, html
 from bench.book.expected import COURSE, SHEETS, measure
 from bench.book.render import styles
+from bench.host.programs import completed, find_program
 from bench.host.project import ROOT
 from bench.readers.console import Table
 from bench.records.errors import UserError
@@ -169,18 +169,14 @@ def _part(name: str, text: str) -> tuple[str, Markup]:
 def print_pdf(page: Path) -> Path | None:
     """Print the page to a PDF in its folder and return the path of the PDF; None if there is no
     browser. Raises UserError."""
-    browser = next((path for path in map(shutil.which, BROWSERS) if path), None)
+    browser = next(filter(None, map(find_program, BROWSERS)), None)
     if browser is None:
         return None
     target = page.with_suffix(".pdf")
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    command += [f"--print-to-pdf={target}", page.resolve().as_uri()]
     try:
-        done = subprocess.run(
-            [*command, f"--print-to-pdf={target}", page.resolve().as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=PRINT_SECONDS,
-        )
+        done = completed(command, PRINT_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{browser} could not print {page}: {error}") from error
     if done.returncode != 0 or not target.exists():

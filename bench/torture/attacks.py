@@ -23,7 +23,6 @@ import psutil
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from bench.host.accounting import new_group
-from bench.host.process import task_folders
 from bench.host.project import ROOT
 from bench.host.sockets import ALL, LISTEN, TIME_WAIT, accept_queue, tcp_sockets
 from bench.load.crowd import CrowdOrder, Outcome, Page
@@ -55,10 +54,6 @@ QUIET_SECONDS = 3.0
 response a server continues to read for 2 s, so the limit is longer."""
 SETTLED_SECONDS = 0.06
 """If the number of tasks does not change for this time, a server has created all of them."""
-
-
-class CannotTakePart(Exception):
-    """A server cannot take part in this attack; the message gives the reason."""
 
 
 def page(name: str) -> Page:
@@ -199,7 +194,11 @@ class AttackScene:
     def _tasks(self) -> tuple[int, int]:
         """Return the numbers of processes and of their threads."""
         found = [psutil.Process(self.server.pid), *self.children()] if self.server.running() else []
-        return len(found), sum(len(task_folders(process.pid)) for process in found)
+        threads = 0
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                threads += process.num_threads()
+        return len(found), threads
 
 
 def ending(ended: Ended) -> Ending:

@@ -153,10 +153,10 @@ def _build(plan: LabPlan) -> None:
     host.make_switch(plan)
     limit = limits.CpuLimits(plan.name)
     limit.prepare()
-    started: dict[str, kernel.LabProcess] = {}
+    groups = {one.name: limit.limit(one) for one in plan.hosts}
+    started = {}
     for one in plan.hosts:
-        limit.limit(one)
-        run = partial(host.become, plan, one, limit.groups_of(one.name))
+        run = partial(host.become, plan, one, groups[one.name])
         started[one.name] = kernel.LabProcess(f"host {one.name}", run)
     outside = {}
     for name, child in started.items():
@@ -178,7 +178,7 @@ def _build(plan: LabPlan) -> None:
             since=time.time(),
             keeper=state.Identity.of(kernel.number_outside()),
             hosts={name: state.Identity.of(pid) for name, pid in outside.items()},
-            groups={one.name: limit.groups_of(one.name) for one in plan.hosts},
+            groups=groups,
             roots={name: root for name, (root, _) in ready.items()},
             read_only=sorted({path for _, folders in ready.values() for path in folders}),
             unseen=files.view(plan).unseen,

@@ -165,12 +165,15 @@ def copy_files(folder: Path) -> None:
     """Copy the project's files, without files that would reveal a fault or an answer. Raises
     UserError, OSError."""
     for name in project_files(ROOT, only_public=False):
-        if not _is_own(name) or any(fnmatch(name, pattern) for pattern in LEFT_OUT):
-            continue
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # git may list a removed file
-            shutil.copy2(ROOT / name, target, follow_symlinks=False)
+        if _is_own(name) and not any(fnmatch(name, pattern) for pattern in LEFT_OUT):
+            _copy(name, folder)
+
+
+def _copy(name: str | Path, folder: Path) -> None:
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # git may list a removed file
+        shutil.copy2(ROOT / name, target, follow_symlinks=False)
 
 
 def _is_own(name: str) -> bool:
@@ -267,9 +270,7 @@ def _copy_sources(folder: Path) -> None:
     """Copy the sources and the results of earlier builds, so that only the changes of the patch are
     built again."""
     for path in _files(NEEDED):
-        target = folder / path.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, target)
+        _copy(path.relative_to(ROOT), folder)
     objects = ROOT / "build" / "release"
     if objects.exists():
         shutil.copytree(objects, folder / "build" / "release")

@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +22,9 @@ from lab.state import Known
 
 def run(words: Sequence[str]) -> int:
     """Run the command that the arguments name. Return the exit status."""
-    options = _parser().parse_args(words)
+    options, unknown = _parser().parse_known_args(words)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         plan.check_name(options.name)
         if options.needs_root and os.geteuid() != 0:
@@ -64,10 +66,6 @@ def _down(options: argparse.Namespace) -> int:
     else:
         print(f"lab '{options.name}': nothing to remove")
     return 0
-
-
-def _status(options: argparse.Namespace) -> int:
-    return 0 if show(options.name) else 1
 
 
 def _exec(options: argparse.Namespace) -> int:
@@ -141,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, run: object, needs_root: bool, text: str) -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=text, description=text)
-        one.set_defaults(run=run, needs_root=needs_root)
+        one.set_defaults(parser=one, run=run, needs_root=needs_root)
         one.add_argument("--name", default=plan.DEFAULT_NAME, help="lab's name (default: default)")
         return one
 
@@ -159,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         help="limit a host to PERCENT of its CPU (may be given several times)",
     )
     command("down", _down, True, "End the hosts and remove the lab, also after a failure.")
-    command("status", _status, False, "Show the hosts.")
+    command("status", lambda options: not show(options.name), False, "Show the hosts.")
     for name, run, needs_root, text in (
         ("exec", _exec, True, "Run a command on a host, without the network."),
         ("ssh", _ssh, False, "Open a shell or run a command on a host over ssh."),
@@ -183,9 +181,8 @@ def show(name: str) -> bool:
     rows = [HEAD, *(_row(known, host) for host in known.plan.hosts)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
-    for remark in _remarks(known):
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
+    for remark in [*_remarks(known), *_warnings(known)]:
         print(remark)
     return known.keeper.alive and all(one.alive for one in known.hosts.values())
 
@@ -193,20 +190,17 @@ def show(name: str) -> bool:
 def _row(known: Known, host: LabHost) -> tuple[str, ...]:
     identity = known.hosts[host.name]
     alive = identity.alive
+    share = f"{host.share} %" if host.share else "all of it"
     return (
         host.name,
         host.address,
         str(host.cpu),
-        _share(host) if known.groups[host.name] else "not limited",
+        share if known.groups[host.name] else "not limited",
         known.limited_by,
         str(identity.pid) if alive else "-",
         time.strftime("%H:%M:%S", time.localtime(known.since)) if alive else "down",
         str(len(_family(identity.pid))) if alive else "0",
     )
-
-
-def _share(host: LabHost) -> str:
-    return f"{host.share} %" if host.share else "all of it"
 
 
 def _remarks(known: Known) -> list[str]:
@@ -221,31 +215,29 @@ def _remarks(known: Known) -> list[str]:
         lines.append(f"Read-only on the hosts: {', '.join(known.read_only)}")
     if known.unseen:
         lines.append(f"Not visible on the hosts: {', '.join(known.unseen)}")
-    return lines + _warnings(known)
+    return lines
 
 
 def _warnings(known: Known) -> list[str]:
     """Return a warning for each reason why hosts get less CPU time than the table says."""
-    lines = []
     hosts = known.plan.hosts
-    servers: dict[int, int] = defaultdict(int)
+    servers = Counter[int]()
     for one in hosts:
         if one.group == "zerohttpd" and one.share and known.groups[one.name]:
             servers[one.cpu] += one.share
-    for cpu, percent in servers.items():
-        if percent > 100:
-            lines.append(
-                f"Warning: the shares of the servers on CPU {cpu} add up to {percent} %: under "
-                "load no server gets its whole share."
-            )
-    cpus = {host.cpu for host in hosts}
-    for other in state.labs():
+    lines = [
+        f"Warning: the shares of the servers on CPU {cpu} add up to {percent} %: under "
+        "load no server gets its whole share."
+        for cpu, percent in servers.items()
+        if percent > 100
+    ]
+    for other in sorted({*state.labs()} - {known.plan.name}):
         with suppress(LabError):  # only root may read the lab of another user
-            its = state.load(other) if other != known.plan.name else None
+            its = state.load(other)
             if its and its.keeper.alive:
-                both = sorted(cpus & {host.cpu for host in its.plan.hosts})
+                both = {host.cpu for host in hosts} & {host.cpu for host in its.plan.hosts}
                 if both:
-                    numbers = ", ".join(map(str, both))
+                    numbers = ", ".join(map(str, sorted(both)))
                     lines.append(f"Warning: the lab '{other}' uses the same CPUs: {numbers}.")
     return lines
 

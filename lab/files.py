@@ -7,6 +7,7 @@ mounts below it, so each file system that hosts need has its own overlay.
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -58,8 +59,8 @@ def view(plan: LabPlan) -> View:
     if not _is_plain(plan.project):
         # A host has its own /tmp, so a project in /tmp must be added.
         carried.add(plan.project)
-    unseen = {path for path, kind in mounts.items() if _holds_files(path, kind)} - carried
-    return View(sorted(carried), sorted(unseen))
+    stored = {path for path, kind in mounts.items() if kind.startswith(FILE_SYSTEMS)}
+    return View(sorted(carried), sorted(filter(os.path.isdir, stored - carried)))
 
 
 def make_root(stage: str) -> Path:
@@ -96,10 +97,6 @@ def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
     return read_only
 
 
-def _holds_files(path: str, kind: str) -> bool:
-    return kind.startswith(FILE_SYSTEMS) and Path(path).is_dir()
-
-
 def _within(path: str, folder: str) -> bool:
     return Path(path).is_relative_to(folder)
 
@@ -114,14 +111,9 @@ def _overlay(lower: str, target: str | Path, stage: Path) -> None:
     changes, work = stage / f"changes{number}", stage / f"work{number}"
     changes.mkdir()
     work.mkdir()
-    options = f"lowerdir={_escaped(lower)},upperdir={changes},workdir={work}"
+    escaped = re.sub(r"([\\:,])", r"\\\1", lower)
+    options = f"lowerdir={escaped},upperdir={changes},workdir={work}"
     kernel.mount("overlay", target, "overlay", options=options)
-
-
-def _escaped(path: str) -> str:
-    for sign in "\\:,":
-        path = path.replace(sign, "\\" + sign)
-    return path
 
 
 def _tmpfs(target: str | Path, options: str) -> None:

@@ -86,9 +86,7 @@ def root_device() -> int:
 def _change_root(root: Path) -> None:
     """Make the folder the root of this mount namespace, and move the old root below /run."""
     old = root / files.MACHINE.relative_to("/")
-    done = subprocess.run(["pivot_root", root, old], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise LabError(f"pivot_root: {done.stderr.strip()}")
+    kernel.run(["pivot_root", root, old])
     os.chdir("/")
 
 
@@ -195,10 +193,7 @@ def shape(delay: str | None, rate: str | None) -> None:
 
 
 def _ip(*commands: str) -> None:
-    text = "\n".join(commands) + "\n"
-    done = subprocess.run(["ip", "-batch", "-"], input=text, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise LabError(f"ip {commands[0]} ...: {_first_line(done.stderr)}")
+    kernel.run(["ip", "-batch", "-"], "\n".join(commands) + "\n", f"ip {commands[0]} ...")
 
 
 def _tc(option: str, kind: str, rest: str) -> None:
@@ -209,8 +204,4 @@ def _tc(option: str, kind: str, rest: str) -> None:
             f"{option}: {kind} is not available in this kernel (module sch_{kind}); omit {option}"
         )
     if done.returncode != 0:
-        raise LabError(f"{option}: tc: {_first_line(done.stderr)}")
-
-
-def _first_line(text: str) -> str:
-    return next(iter(text.strip().splitlines()), "failed without a message")
+        raise LabError(f"{option}: tc: {kernel.first_line(done.stderr)}")

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -48,7 +49,7 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
     percents = plan.parse_shares(shares, plan.host_groups(servers))
     _require_programs()
     # A signal raises SystemExit, so that this program cleans up before it ends.
-    _on_endings(_end)
+    _on_endings(lambda number, _: sys.exit(128 + number))
     with state.locked():
         known = state.load(name)
         if known and known.keeper.alive:
@@ -57,7 +58,8 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
         remains.clear(name)
         with _undone_on_failure(name):
             whose = state.owner()
-            network = next(one for one in plan.NETWORKS if one not in state.networks_in_use())
+            used = {other.plan.network for other in map(state.load, state.labs()) if other}
+            network = next(one for one in plan.NETWORKS if one not in used)
             cpus = sorted(os.sched_getaffinity(0))
             lab = LabPlan(
                 name=name,
@@ -91,10 +93,6 @@ def _start_keeper(lab: LabPlan) -> None:
 def _on_endings(action: Callable[[int, object], None] | signal.Handlers) -> None:
     for number in ENDINGS:
         signal.signal(number, action)
-
-
-def _end(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)
 
 
 @contextmanager
@@ -155,10 +153,10 @@ def _build(plan: LabPlan) -> None:
     host.make_switch(plan)
     limit = limits.CpuLimits(plan.name)
     limit.prepare()
-    started: dict[str, kernel.LabProcess] = {}
+    groups = {one.name: limit.limit(one) for one in plan.hosts}
+    started = {}
     for one in plan.hosts:
-        limit.limit(one)
-        run = partial(host.become, plan, one, limit.groups_of(one.name))
+        run = partial(host.become, plan, one, groups[one.name])
         started[one.name] = kernel.LabProcess(f"host {one.name}", run)
     outside = {}
     for name, child in started.items():
@@ -180,7 +178,7 @@ def _build(plan: LabPlan) -> None:
             since=time.time(),
             keeper=state.Identity.of(kernel.number_outside()),
             hosts={name: state.Identity.of(pid) for name, pid in outside.items()},
-            groups={one.name: limit.groups_of(one.name) for one in plan.hosts},
+            groups=groups,
             roots={name: root for name, (root, _) in ready.items()},
             read_only=sorted({path for _, folders in ready.values() for path in folders}),
             unseen=files.view(plan).unseen,

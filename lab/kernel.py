@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -130,6 +130,19 @@ def in_a_chroot() -> bool:
     return here.stdout != there.stdout
 
 
+def run(words: Sequence[str | Path], text: str = "", what: str = "") -> None:
+    """Run a program with `text` as its input. Raise LabError if it fails; `what`: the beginning of
+    the message (default: the program)."""
+    done = subprocess.run(words, input=text, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise LabError(f"{what or words[0]}: {first_line(done.stderr)}")
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a program's errors, or a text that says that there is none."""
+    return next(iter(text.strip().splitlines()), "failed without a message")
+
+
 def number_outside() -> int:
     """Return this process's PID in the PID namespace of /proc."""
     return int(Path("/proc/self").readlink().name)
@@ -149,8 +162,7 @@ class LabProcess:
         empty."""
         self.name = name
         self.line, theirs = Pipe()
-        own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with theirs, Path("/proc/self/ns/pid").open("rb", buffering=0) as own:
             unshare(NEW_PROCESSES)
             try:
                 self.pid = os.fork()
@@ -158,10 +170,7 @@ class LabProcess:
                     self.line.close()
                     _run(name, run, theirs)
             finally:
-                enter(own, NEW_PROCESSES)
-        finally:
-            os.close(own)
-            theirs.close()
+                enter(own.fileno(), NEW_PROCESSES)
 
     def hear(self, seconds: float | None = None) -> Any:
         """Return the child's next report. Raise LabError if the child reports an error or ends, or

@@ -49,16 +49,15 @@ class CpuLimits:
             self.by, self._used = "affinity only", []
             self.reason = f"control groups failed: {error.strerror} ({error.filename})"
 
-    def limit(self, host: LabHost) -> None:
-        """Make the group of a host."""
+    def limit(self, host: LabHost) -> list[str]:
+        """Make the groups of a host, and return their folders."""
+        groups = []
         for hierarchy in self._used:
             group = hierarchy.mounted_on / self._path / host.name
             group.mkdir()
             _limit(group, hierarchy.version, host)
-
-    def groups_of(self, host: str) -> list[str]:
-        """Return the folders of a host's groups."""
-        return [str(used.mounted_on / self._path / host) for used in self._used]
+            groups.append(str(group))
+        return groups
 
     def _prepare(self, hierarchy: Hierarchy) -> None:
         top = hierarchy.mounted_on / TOP

@@ -4,7 +4,6 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 
 class LabError(Exception):
@@ -56,19 +55,13 @@ class LabPlan:
     delay: str | None
     rate: str | None
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "LabPlan":
-        """Return the plan that `data`, read from JSON, describes."""
-        return cls(**{**data, "hosts": [LabHost(**host) for host in data["hosts"]]})
 
-
-def check_name(name: str) -> str:
-    """Return the name. Raise LabError if it is not valid for a lab."""
+def check_name(name: str) -> None:
+    """Raise LabError if the name is not valid for a lab."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", name):
         raise LabError(
             f"--name: '{name}' is not valid: use lower-case letters, digits and '-', at most 20"
         )
-    return name
 
 
 def name_option(name: str) -> str:

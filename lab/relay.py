@@ -62,28 +62,22 @@ def open_relay(file: Path, addresses: set[str]) -> Relay:
     return relay
 
 
-def fetch(file: str, address: str) -> int:
-    """Request a connection to port 22 of a host. Return the connection's descriptor."""
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(2 * SECONDS)
-        client.connect(file)
-        client.sendall(f"{address}\n".encode())
-        answer, descriptors, _, _ = socket.recv_fds(client, 200, 1)
-    if not descriptors:
-        raise OSError(answer.decode(errors="replace").strip() or "no answer")
-    return descriptors[0]
-
-
 def main() -> int:
-    """Request a connection and pass it to ssh through our standard output, a socket."""
+    """Request a connection to a host and pass it to ssh through our standard output, a socket."""
     _, file, address = sys.argv
     try:
-        descriptor = fetch(file, address)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(2 * SECONDS)
+            client.connect(file)
+            client.sendall(f"{address}\n".encode())
+            answer, connections, _, _ = socket.recv_fds(client, 200, 1)
+        if not connections:
+            raise OSError(answer.decode(errors="replace").strip() or "no answer")
     except OSError as error:
         print(f"lab: {file}: {error}", file=sys.stderr)
         return 1
     with socket.socket(fileno=os.dup(1)) as ssh:
-        socket.send_fds(ssh, [b"\0"], [descriptor])
+        socket.send_fds(ssh, [b"\0"], connections)
     return 0
 
 

@@ -8,9 +8,11 @@ mark by accident.
 
 import os
 import select
+import shutil
 import signal
 import time
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +42,7 @@ def clear(name: str) -> Removed:
         limits.remove(group)
     limits.remove_empty_tops()
     for folder in folders:
-        state.remove(folder)
+        shutil.rmtree(folder)
     return Removed(killed, len(groups), len(folders))
 
 
@@ -48,20 +50,17 @@ def processes(mark: str) -> dict[int, int]:
     """Return the PIDs of all processes with this mark, and the inodes of their UTS namespaces."""
     found = {}
     marked = {_namespace("self"): False}
-    home = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for pid in (folder.name for folder in Path("/proc").glob("[0-9]*")):
-            try:
-                namespace = _namespace(pid)
-                if namespace not in marked:
-                    marked[namespace] = _domain(pid) == mark
-            except OSError:
-                continue  # the process has ended
-            if marked[namespace]:
-                found[int(pid)] = namespace
-    finally:
-        kernel.enter(home, kernel.NEW_HOST_NAME)
-        os.close(home)
+    with _opened("self") as home:
+        try:
+            for pid in (folder.name for folder in Path("/proc").glob("[0-9]*")):
+                with suppress(OSError):  # the process has ended
+                    namespace = _namespace(pid)
+                    if namespace not in marked:
+                        marked[namespace] = _domain(pid) == mark
+                    if marked[namespace]:
+                        found[int(pid)] = namespace
+        finally:
+            kernel.enter(home.fileno(), kernel.NEW_HOST_NAME)
     return found
 
 
@@ -70,17 +69,18 @@ def inside_a_lab() -> bool:
     return Path("/proc/sys/kernel/domainname").read_text().startswith(state.mark_of(""))
 
 
+def _opened(pid: str) -> FileIO:
+    return Path(f"/proc/{pid}/ns/uts").open("rb", buffering=0)
+
+
 def _namespace(pid: str | int) -> int:
     return Path(f"/proc/{pid}/ns/uts").stat().st_ino
 
 
 def _domain(pid: str) -> str:
     """Enter the UTS namespace of a process and return its NIS domain."""
-    descriptor = os.open(f"/proc/{pid}/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        kernel.enter(descriptor, kernel.NEW_HOST_NAME)
-    finally:
-        os.close(descriptor)
+    with _opened(pid) as namespace:
+        kernel.enter(namespace.fileno(), kernel.NEW_HOST_NAME)
     return Path("/proc/sys/kernel/domainname").read_text().rstrip("\n")
 
 

@@ -15,8 +15,6 @@ import json
 import os
 import pwd
 import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from lab import kernel
 from lab.plan import LabError, LabHost, LabPlan
 
 BASE = Path("/run/zerohttpd-lab")
@@ -53,10 +52,9 @@ class Identity:
     @property
     def alive(self) -> bool:
         """Return whether the process still runs."""
-        try:
+        with suppress(OSError):
             return start_of(self.pid) == self.started
-        except OSError:
-            return False
+        return False
 
 
 @dataclass(frozen=True)
@@ -83,11 +81,10 @@ class Known:
 def owner() -> Owner:
     """Return the owner of the lab that is being made."""
     uid = _number("SUDO_UID", os.getuid())
-    try:
+    with suppress(KeyError):
         entry = pwd.getpwuid(uid)
-    except KeyError:
-        return Owner(uid, _number("SUDO_GID", os.getgid()), "/root")
-    return Owner(uid, entry.pw_gid, entry.pw_dir)
+        return Owner(uid, entry.pw_gid, entry.pw_dir)
+    return Owner(uid, _number("SUDO_GID", os.getgid()), "/root")
 
 
 def _number(variable: str, otherwise: int) -> int:
@@ -163,16 +160,9 @@ def left_over(name: str) -> list[Path]:
     return [path for path in (new, folder) if path.is_dir()]
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder that `left_over` has found."""
-    shutil.rmtree(folder)
-
-
 def labs() -> list[str]:
     """Return the names of the labs that have a folder here."""
-    if not BASE.is_dir():
-        return []
-    return sorted(path.name for path in BASE.iterdir() if not path.name.startswith("."))
+    return sorted(path.name for path in BASE.glob("[!.]*"))
 
 
 def load(name: str) -> Known | None:
@@ -184,7 +174,8 @@ def load(name: str) -> Known | None:
     except PermissionError as error:
         raise LabError(f"the lab '{name}' belongs to another user; try with sudo") from error
     try:
-        found["plan"] = LabPlan.from_json(found["plan"])
+        hosts = [LabHost(**host) for host in found["plan"]["hosts"]]
+        found["plan"] = LabPlan(**{**found["plan"], "hosts": hosts})
         found["keeper"] = Identity(**found["keeper"])
         found["hosts"] = {host: Identity(**process) for host, process in found["hosts"].items()}
         return Known(**found)
@@ -205,11 +196,6 @@ def start_of(pid: int) -> int:
     if words[0] in "ZX":
         raise ProcessLookupError(f"process {pid} has ended")
     return int(words[19])
-
-
-def networks_in_use() -> set[str]:
-    """Return the networks of the existing labs, so that no two labs have equal addresses."""
-    return {known.plan.network for known in map(load, labs()) if known}
 
 
 def write_state(folder: Path, known: Known) -> None:
@@ -242,12 +228,7 @@ def host_key(plan: LabPlan, host: LabHost) -> Path:
 
 
 def _make_key(file: Path) -> None:
-    words = ["-q", "-t", "ed25519", "-N", "", "-C", "zerohttpd-lab", "-f", str(file)]
-    done = subprocess.run(
-        ["ssh-keygen", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        raise LabError(f"ssh-keygen: {done.stderr.strip()}")
+    kernel.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "zerohttpd-lab", "-f", file])
 
 
 def _ssh_config(plan: LabPlan) -> str:
@@ -296,9 +277,6 @@ def _inventory(plan: LabPlan) -> str:
 
 
 def _is_marked(folder: Path, name: str) -> bool:
-    if folder.is_symlink() or not folder.is_dir():
-        return False
-    try:
-        return (folder / "mark").read_text() == mark_of(name) + "\n"
-    except OSError:
-        return False
+    with suppress(OSError):
+        return not folder.is_symlink() and (folder / "mark").read_text() == mark_of(name) + "\n"
+    return False

@@ -186,7 +186,7 @@ openssh-client   have ssh                reaches the other hosts
 openssh-server   have sshd               lets the hosts of the lab be reached
 git              have git                knows which files are the project's
 patch            have patch              changes copies of the sources
-curl             have curl               a client of the tests and of traced servers
+curl             have curl               a client of the tests
 strace           have strace             sees the system calls
 binutils         have addr2line          finds the lines of source
 chromium         have_chromium -         the browser of the tests"
@@ -218,7 +218,7 @@ look_for_group() {
         ;;
     lint) wanted=(git clang clang-tidy shellcheck libcmocka-dev liburing-dev); lists=(bench lint site) ;;
     site) lists=(bench site) ;;
-    trace) wanted=(strace binutils curl) ;;
+    trace) wanted=(strace binutils) ;;
     fault) wanted=(patch git) ;;
     similar) lists=(bench similar) ;; # compares the submissions of a class
     compare) wanted=(golang-go) ;;

@@ -8,7 +8,6 @@ its minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students 
 """
 
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,9 @@ from markupsafe import Markup
 from bench.book.directive import LINE, html
 from bench.book.expected import COURSE, SHEETS, measure
 from bench.book.render import styles
+from bench.host.programs import completed, find_program
 from bench.host.project import ROOT
+from bench.readers.console import Table
 from bench.records.errors import UserError
 from bench.records.values import Parser
 from bench.report.page.look import template_of
@@ -134,11 +135,11 @@ def _slide(name: str, text: str) -> Slide:
 
 def notes(shown: Sequence[Slide]) -> Markup:
     """Return a table: the minutes from the beginning, the slide, the speaker's note."""
-    lines, begin = ["| from minute | slide | what to say |", "|--:|---|---|"], 0
+    table, begin = Table("from minute", "<slide", "<what to say"), 0
     for number, one in enumerate(shown, 1):
-        lines.append(f"| {begin} | {number}. {one.title} | {one.note} |")
+        table.add_row(str(begin), f"{number}. {one.title}", one.note)
         begin += one.minutes
-    return Markup(str(MARKDOWN.render("\n".join(lines))) + f"<p>The end: minute {begin}.</p>")
+    return Markup(str(MARKDOWN.render(table.markdown())) + f"<p>The end: minute {begin}.</p>")
 
 
 def sheets() -> list[tuple[str, Markup]]:
@@ -168,18 +169,14 @@ def _part(name: str, text: str) -> tuple[str, Markup]:
 def print_pdf(page: Path) -> Path | None:
     """Print the page to a PDF in its folder and return the path of the PDF; None if there is no
     browser. Raises UserError."""
-    browser = next((path for path in map(shutil.which, BROWSERS) if path), None)
+    browser = next(filter(None, map(find_program, BROWSERS)), None)
     if browser is None:
         return None
     target = page.with_suffix(".pdf")
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    command += [f"--print-to-pdf={target}", page.resolve().as_uri()]
     try:
-        done = subprocess.run(
-            [*command, f"--print-to-pdf={target}", page.resolve().as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=PRINT_SECONDS,
-        )
+        done = completed(command, PRINT_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{browser} could not print {page}: {error}") from error
     if done.returncode != 0 or not target.exists():

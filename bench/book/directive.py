@@ -35,30 +35,26 @@ def html(line: str, measured: Sequence[Results] = ()) -> str:
     """Return the HTML of a directive. `line`: the directive without its colons; `measured`: the
     results for a curve. Raises UserError if the directive is unknown or quotes a missing source."""
     try:
-        return _html(line, measured)
+        match line.split():
+            case ["source", name]:
+                made = annotated(name, _text(name), None)
+            case ["source", name, "since", before]:
+                made = annotated(name, _text(name), (before, _text(before)))
+            case ["function", name, part]:
+                made = excerpt(f"{name}: {part}", _text(name), function(_text(name), part))
+            case ["step", one, other]:
+                made = step((one, other), (_text(one), _text(other)))
+            case ["pair", one, first, other, second]:
+                names = (f"{one}: {first}", f"{other}: {second}")
+                made = step(names, (_text(one), _text(other)), (first, second))
+            case ["timeline", server, *rest] if len(rest) < 2:
+                made = figure(picture(kept([server], "".join(rest) or "eight")[0]))
+            case ["curve", *servers] if servers:
+                made = curve(measured, servers)
+            case _:
+                raise UserError(f"unknown directive: {line}")
     except (OSError, NoSuchFunction) as error:
         raise UserError(f"'{line}' quotes a source that does not exist: {error}") from error
-
-
-def _html(line: str, measured: Sequence[Results]) -> str:
-    match line.split():
-        case ["source", name]:
-            made = annotated(name, _text(name), None)
-        case ["source", name, "since", before]:
-            made = annotated(name, _text(name), (before, _text(before)))
-        case ["function", name, part]:
-            made = excerpt(f"{name}: {part}", _text(name), function(_text(name), part))
-        case ["step", one, other]:
-            made = step((one, other), (_text(one), _text(other)))
-        case ["pair", one, first, other, second]:
-            names = (f"{one}: {first}", f"{other}: {second}")
-            made = step(names, (_text(one), _text(other)), (first, second))
-        case ["timeline", server, *rest] if len(rest) < 2:
-            made = figure(picture(kept([server], "".join(rest) or "eight")[0]))
-        case ["curve", _, *_]:
-            made = curve(measured, line.split()[1:])
-        case _:
-            raise UserError(f"unknown directive: {line}")
     return made
 
 

@@ -103,35 +103,31 @@ def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:
 
 
 def step(
-    names: tuple[str, str],
-    texts: tuple[str, str],
-    names_in: tuple[str, str] | None = None,
+    names: tuple[str, str], texts: tuple[str, str], names_in: tuple[str, str] = ("", "")
 ) -> str:
     """Return the code of two files side by side without comments, or one function of each file with
     its comments. Raises NoSuchFunction."""
-    sides, numbers = [], []
-    for which, text in enumerate(texts):
-        lines = [(n, line) for n, line in enumerate(code_alone(text)) if line is not None]
-        if names_in:
-            first, last = function(text, names_in[which])
-            begin = next(n for n, _ in lines if n + 1 >= first)
-            lines = list(enumerate(text.splitlines()))[begin:last]
-        sides.append([line for _, line in lines])
-        numbers.append([number for number, _ in lines])
-    html = [coloured(text) for text in texts]
+    sides = [_code(text, name) for text, name in zip(texts, names_in, strict=True)]
+    left, right = ([line for line, _ in side] for side in sides)
     rows: list[str] = []
-    for same, run in side_by_side(sides[0], sides[1]):
+    for same, run in side_by_side(left, right):
         for folded, part in _folds(run, same):
-            cells = "".join(_row(pair, same, html, numbers) for pair in part)
-            kind = "pairs same" if same else "pairs"
-            table = f'<table class="{kind}">{cells}</table>'
-            if folded:
-                table = (
-                    f"<details><summary>{len(part)} lines are the same</summary>{table}</details>"
-                )
-            rows.append(table)
+            cells = "".join(_row(pair, same, sides) for pair in part)
+            table = f'<table class="pairs{" same" if same else ""}">{cells}</table>'
+            summary = f"<summary>{len(part)} lines are the same</summary>"
+            rows.append(f"<details>{summary}{table}</details>" if folded else table)
     heads = "".join(f"<span>{escape(name)}</span>" for name in names)
     return f'<section class="step"><h2 class="name">{heads}</h2>{"".join(rows)}</section>'
+
+
+def _code(text: str, name: str) -> list[tuple[str, str]]:
+    """Return the lines of code of a file, or all lines of one function, as text and as HTML."""
+    lines, html = text.splitlines(), coloured(text)
+    shown = [n for n, line in enumerate(code_alone(text)) if line is not None]
+    if name:
+        first, last = function(text, name)
+        shown = [*range(next(n for n in shown if n + 1 >= first), last)]
+    return [(lines[n], _numbered(n + 1, html[n], new=False)) for n in shown]
 
 
 def _folds(run: Sequence[Pair], same: bool) -> list[tuple[bool, Sequence[Pair]]]:
@@ -142,18 +138,13 @@ def _folds(run: Sequence[Pair], same: bool) -> list[tuple[bool, Sequence[Pair]]]
     return [(False, run[:edge]), (True, run[edge:-edge]), (False, run[-edge:])]
 
 
-def _row(
-    pair: Pair, same: bool, html: Sequence[Sequence[str]], numbers: Sequence[Sequence[int]]
-) -> str:
-    """Return a table row. `numbers`: for each side, the number of each line of code in its file."""
-    sides = []
-    for which, sign in ((0, "gone"), (1, "new")):
-        place = pair[which]
-        number = None if place is None else numbers[which][place]
-        text = "" if number is None else _numbered(number + 1, html[which][number], new=False)
-        kind = "" if same or place is None else f" {sign}"
-        sides.append(f'<td class="code{kind}">{text}</td>')
-    return f"<tr>{''.join(sides)}</tr>"
+def _row(pair: Pair, same: bool, sides: Sequence[Sequence[tuple[str, str]]]) -> str:
+    """Return a table row with a line of each side. `sides`: the lines, see `_code`."""
+    cells = []
+    for place, lines, sign in zip(pair, sides, ("gone", "new"), strict=True):
+        html = "" if place is None else lines[place][1]
+        cells.append(f'<td class="code{f" {sign}" if html and not same else ""}">{html}</td>')
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _numbered(number: int, html: str, new: bool) -> str:

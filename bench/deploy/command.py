@@ -111,14 +111,14 @@ def _wait(
 ) -> int:
     """Wait for the end of a process and return its status. If this process gets a signal, wait up
     to `timeout` seconds more, then call `pass_on` once."""
-    passed = watch is None
-    while True:
-        noted = watch is not None and watch.number is not None and not passed
+    while watch and watch.number is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(timeout if noted else POLL_SECONDS)
-        if noted:
-            passed = True
-            pass_on()
+            return process.wait(POLL_SECONDS)
+    if watch:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout)
+        pass_on()
+    return process.wait()
 
 
 DEPLOY = ROOT / "deploy"

@@ -114,26 +114,20 @@ def pack_packages(folder: Path) -> dict[str, Json]:
     """Pack the Python packages. Return the two archives and the kind of hosts that they fit. Raises
     UserError."""
     python, machine = platform.python_version().rpartition(".")[0], platform.machine()
-    kind = f"{python} {machine} {ONLY_FOR_CHARTS}\n".encode()
-    digest = hashlib.sha256(kind + REQUIREMENTS.read_bytes()).hexdigest()
-    load, agent = folder / "packages-load.tar.gz", folder / "packages-agent.tar.gz"
-    if not (_is(load, digest) and _is(agent, digest)):
+    fits = f"{python} {machine} {ONLY_FOR_CHARTS}\n".encode()
+    digest = hashlib.sha256(fits + REQUIREMENTS.read_bytes()).hexdigest()
+    archives = {kind: folder / f"packages-{kind}.tar.gz" for kind in ("load", "agent")}
+    if not all(_is(archive, digest) for archive in archives.values()):
         installed = folder / f"packages.{os.getpid()}"
         shutil.rmtree(installed, ignore_errors=True)
         _install(installed)
         names = sorted(path.name for path in installed.iterdir() if path.name != "bin")
         small = [n for n in names if not any(fnmatch.fnmatch(n, p) for p in ONLY_FOR_CHARTS)]
-        _archive(load, digest, ((installed / name, name) for name in names))
-        _archive(agent, digest, ((installed / name, name) for name in small))
+        for archive, packed in zip(archives.values(), (names, small), strict=True):
+            _archive(archive, digest, ((installed / name, name) for name in packed))
         shutil.rmtree(installed)
-    return {
-        "python": python,
-        "machine": machine,
-        "packages": {
-            "load": {"file": str(load), "digest": digest},
-            "agent": {"file": str(agent), "digest": digest},
-        },
-    }
+    packages = {kind: {"file": str(file), "digest": digest} for kind, file in archives.items()}
+    return {"python": python, "machine": machine, "packages": packages}
 
 
 def _install(target: Path) -> None:

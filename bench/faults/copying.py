@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sysconfig
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -96,9 +96,7 @@ def numbers() -> list[str]:
 
 def ticket_of(number: str) -> Ticket:
     """Return the ticket of the fault with this number, e.g. "7" or "07". Raises UserError."""
-    known = numbers()
-    if not known:
-        raise UserError(_nothing_here())
+    known = _known()
     wanted = number.zfill(2)
     if wanted not in known:
         raise UserError(f"there is no fault {number}: give a number from {known[0]} to {known[-1]}")
@@ -116,20 +114,20 @@ def fault(number: str) -> Fault:
 def number_for(student: str) -> str:
     """Return the number of the fault for a student's id; the same id always gets the same fault.
     Raises UserError."""
-    known = numbers()
-    if not known:
-        raise UserError(_nothing_here())
+    known = _known()
     drawn = hashlib.sha256(student.strip().lower().encode()).digest()
     return known[int.from_bytes(drawn, "big") % len(known)]
 
 
-def _nothing_here() -> str:
-    """Return the message that says why there are no faults here."""
+def _known() -> list[str]:
+    """Return the existing faults. Raises UserError with the reason if there are none."""
+    if known := numbers():
+        return known
     try:
         original = (ROOT / ORIGINAL).read_text(encoding="utf-8").strip()
     except OSError:
-        return f"there are no faults in {FOLDER}"
-    return f"this is a copy with a fault in it; run it in the original folder: {original}"
+        raise UserError(f"there are no faults in {FOLDER}") from None
+    raise UserError(f"this is a copy with a fault in it; run it in the original folder: {original}")
 
 
 LEFT_OUT = (
@@ -167,12 +165,15 @@ def copy_files(folder: Path) -> None:
     """Copy the project's files, without files that would reveal a fault or an answer. Raises
     UserError, OSError."""
     for name in project_files(ROOT, only_public=False):
-        if not _is_own(name) or any(fnmatch(name, pattern) for pattern in LEFT_OUT):
-            continue
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # git may list a removed file
-            shutil.copy2(ROOT / name, target, follow_symlinks=False)
+        if _is_own(name) and not any(fnmatch(name, pattern) for pattern in LEFT_OUT):
+            _copy(name, folder)
+
+
+def _copy(name: str | Path, folder: Path) -> None:
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # git may list a removed file
+        shutil.copy2(ROOT / name, target, follow_symlinks=False)
 
 
 def _is_own(name: str) -> bool:
@@ -212,23 +213,22 @@ def apply(patch: Path, folder: Path) -> None:
 
 def difference(folder: Path) -> str:
     """Return the differences in the C sources of a copy as a patch. Raises UserError."""
+    found: list[str] = []
     try:
-        return "".join(_differences(folder))
+        for path in _files(SOURCES):
+            name = path.relative_to(ROOT)
+            before, after = (
+                file.read_text().splitlines(keepends=True) for file in (path, folder / name)
+            )
+            found += difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=CONTEXT)
     except OSError as error:
         raise UserError(f"cannot compare with {folder}: {error}") from error
+    return "".join(found)
 
 
-def _differences(folder: Path) -> Iterator[str]:
-    for path in sorted({path for pattern in SOURCES for path in ROOT.glob(pattern)}):
-        name = path.relative_to(ROOT)
-        before, after = path.read_text(), (folder / name).read_text()
-        yield from difflib.unified_diff(
-            before.splitlines(keepends=True),
-            after.splitlines(keepends=True),
-            f"a/{name}",
-            f"b/{name}",
-            n=CONTEXT,
-        )
+def _files(patterns: Iterable[str]) -> list[Path]:
+    """Return the project's files that match a pattern."""
+    return sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
 
 
 # ---- The experiments of course/experiments/: NAME.patch changes a server, NAME.toml has the
@@ -250,19 +250,18 @@ def built(chosen: DeclaredStudy) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         _copy_sources(folder)
         apply(EXPERIMENTS / f"{chosen.name}.patch", folder)
-        _make(chosen, folder)
+        command = ["make", "--silent", *chosen.subjects]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise UserError(f"experiment {chosen.name} does not build: {done.stderr.strip()}")
         stamp.write_text(digest)
     return folder
-
-
-def _sources() -> list[Path]:
-    return sorted({path for pattern in NEEDED for path in ROOT.glob(pattern)})
 
 
 def _digest(chosen: DeclaredStudy) -> str:
     found = hashlib.sha256()
     its = (EXPERIMENTS / f"{chosen.name}.{kind}" for kind in ("patch", "toml"))
-    for path in (*its, *_sources()):
+    for path in (*its, *_files(NEEDED)):
         found.update(path.read_bytes())
     return found.hexdigest()
 
@@ -270,18 +269,8 @@ def _digest(chosen: DeclaredStudy) -> str:
 def _copy_sources(folder: Path) -> None:
     """Copy the sources and the results of earlier builds, so that only the changes of the patch are
     built again."""
-    for path in _sources():
-        target = folder / path.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, target)
+    for path in _files(NEEDED):
+        _copy(path.relative_to(ROOT), folder)
     objects = ROOT / "build" / "release"
     if objects.exists():
         shutil.copytree(objects, folder / "build" / "release")
-
-
-def _make(chosen: DeclaredStudy, folder: Path) -> None:
-    done = subprocess.run(
-        ["make", "--silent", *chosen.subjects], cwd=folder, capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        raise UserError(f"experiment {chosen.name} does not build: {done.stderr.strip()}")

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -130,8 +131,8 @@ class Clients:
         """The clients that are connected."""
         self._visits: deque[OwnClient] = deque()
         self._visitors = self._silents = self._cut_off = 0
-        self._burst: list[OwnClient] | None = None
-        """The started requests of the last burst; None: no burst, or it was stopped."""
+        self._burst: list[OwnClient] = []
+        """The started requests of the last burst; empty: no burst, or it was stopped."""
         self._slow_until, self._slow_error = 0.0, ""
 
     # ---- What the buttons do ----
@@ -159,10 +160,10 @@ class Clients:
             last = self._burst_so_far()
             if last and last.done < last.asked:
                 return
-            begun: list[OwnClient] = []
-            self._burst = begun
-        for _ in range(BURST_AT_ONCE):
-            threading.Thread(target=self._part_of_burst, args=(begun,), daemon=True).start()
+            self._burst = []
+            for _ in range(BURST_AT_ONCE):
+                run = partial(self._part_of_burst, self._burst)
+                threading.Thread(target=run, daemon=True).start()
 
     def slow_redis(self) -> None:
         """For SLOW_SECONDS, let Redis reply only every SLOW_PAUSE_MS: send CLIENT PAUSE repeatedly.
@@ -176,8 +177,7 @@ class Clients:
     def stop(self) -> None:
         """End everything that the buttons started."""
         with self._lock:
-            self._slow_until = 0.0
-            self._burst = None
+            self._slow_until, self._burst = 0.0, []
             for one in self._silent():
                 self._open.pop(one).close()
             self._hang_up(Who.BURST)
@@ -260,7 +260,7 @@ class Clients:
             }
 
     def _burst_so_far(self) -> Burst | None:
-        if self._burst is None:
+        if not self._burst:
             return None
         now = time.monotonic()
         done = [one for one in self._burst if one.end is not None]
@@ -269,7 +269,7 @@ class Clients:
             BURST_REQUESTS,
             len(done),
             sum(one.good for one in done),
-            max((one.seconds(now) for one in self._burst), default=0.0),
+            max(one.seconds(now) for one in self._burst),
             now - ended,
         )
 
@@ -300,9 +300,7 @@ class Clients:
             visit.good = response.status == HTTPStatus.OK
             visit.answer = response.head.split(b"\r\n")[0].decode("latin-1").partition(" ")[2]
         except (OSError, NoAnswer) as error:
-            late = isinstance(error, TimeoutError) or (
-                isinstance(error, NoAnswer) and not error.in_time
-            )
+            late = isinstance(error, TimeoutError) or not getattr(error, "in_time", True)
             why = f"no answer within {VISITOR_TIMEOUT:.0f} s" if late else str(error)
             visit.answer = why or type(error).__name__
         finally:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The present activity of servers, collected for the page: twice a second, while a page is open."""
 
+import math
 import threading
 import time
 from collections import deque
@@ -19,6 +20,8 @@ SHARE_OF_TIME = 0.1
 """The largest share of one processor for the observations. If there are a thousand processes, an
 observation takes long, so observations become less frequent."""
 LONGEST_PAUSE = 3.0
+FORGOTTEN_SECONDS = 2 * LONGEST_PAUSE
+"""After this time without an observation, there is no rate: no page was open."""
 RATES_SHOWN = 80
 
 
@@ -36,7 +39,8 @@ class Look:
     """Whether only this server uses this Redis, so that a button may slow Redis down."""
     _sleeps: dict[int, Sleep] = field(default_factory=dict)
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
-    _before: tuple[float, int] | None = None
+    _before: tuple[int, float] = (0, -math.inf)
+    """The last count of requests, and its time."""
     _tasks: Tasks = field(default_factory=Tasks)
 
     def __post_init__(self) -> None:
@@ -52,11 +56,11 @@ class Look:
         found = tasks.look(self.pid)
         if not found:
             return said | {"gone": True}
-        names = self.clients.names()
+        seen.known = self.clients.names()
         self._sleeps = waits.sleeps_of(found, self._sleeps, now)
         processes = len({task.process for task in found})
-        groups = waits.groups_of_tasks(found, seen, names, self._sleeps, now)
-        clients = waits.groups_of_connections(seen, names, now)
+        groups = waits.groups_of_tasks(found, seen, self._sleeps, now)
+        clients = waits.groups_of_connections(seen, now)
         waited = self.clients.waits(RECENT_SECONDS)
         self._tasks = Tasks(
             self._tasks.alone and len(found) == 1,
@@ -74,17 +78,14 @@ class Look:
             "rate": self._rate(now),
         }
 
-    def forget(self) -> None:
-        """Forget the last count of requests, because nothing was observed for a while."""
-        self._before = None
-
     def _rate(self, now: float) -> dict[str, Json]:
         total = self._counters.requests()
         if total is None:
             return {"now": None, "total": None, "past": []}
-        if self._before is not None and now > self._before[0]:
-            self._rates.append((total - self._before[1]) / (now - self._before[0]))
-        self._before = (now, total)
+        before, then = self._before
+        if 0 < now - then < FORGOTTEN_SECONDS:
+            self._rates.append((total - before) / (now - then))
+        self._before = (total, now)
         past = [round(rate, 1) for rate in self._rates]
         return {"now": past[-1] if past else 0, "total": total, "past": past}
 
@@ -139,9 +140,6 @@ class Watch:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._watchers:
-                    for look in self.looks:
-                        look.forget()
                 self._changed.wait_for(lambda: self._over or self._watchers > 0)
                 if self._over:
                     return

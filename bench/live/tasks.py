@@ -38,21 +38,12 @@ class Counters:
     def requests(self) -> int | None:
         """Return the number of requests so far; None if the memory cannot be read, or if all
         counters are 0."""
-        try:
-            places = [self._place] if self._place else self._places()
-            memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            for place in places:
-                cells = cells_in(os.pread(memory, place[1], place[0]))
+        with suppress(OSError), (self._folder / "mem").open("rb", buffering=0) as memory:
+            for begin, length in [self._place] if self._place else self._places():
+                cells = cells_in(os.pread(memory.fileno(), length, begin))
                 if self._place or are_counters(cells):
-                    self._place = place
+                    self._place = (begin, length)
                     return sum(cell[0] for cell in cells)
-        except OSError:
-            return None
-        finally:
-            os.close(memory)
         return None
 
     def _places(self) -> list[tuple[int, int]]:
@@ -162,11 +153,10 @@ def inode_of(task: Task, descriptor: int) -> int:
 def watched(task: Task) -> int | None:
     """Return the only descriptor for which a task sleeps in poll or ppoll. Return None if the call
     has several or no descriptors, or if the task's memory cannot be read."""
-    with suppress(OSError, struct.error):
-        if task.arguments[1] == 1:
-            memory = os.open(PROC / str(task.process) / "mem", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                return int(_POLLFD.unpack(os.pread(memory, _POLLFD.size, task.arguments[0]))[0])
-            finally:
-                os.close(memory)
+    place, count, *_ = task.arguments
+    if count != 1:
+        return None
+    file = PROC / str(task.process) / "mem"
+    with suppress(OSError, struct.error), file.open("rb", buffering=0) as memory:
+        return int(_POLLFD.unpack(os.pread(memory.fileno(), _POLLFD.size, place))[0])
     return None

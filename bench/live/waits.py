@@ -101,6 +101,8 @@ class Sockets:
     and a command came in the same step of the kernel's timer."""
     open: list[Socket] = field(default_factory=list)
     """The connections that neither side has closed."""
+    known: dict[int, OwnClient] = field(default_factory=dict)
+    """Our own clients by port."""
 
     @property
     def unread(self) -> int:
@@ -131,13 +133,11 @@ def look_at_sockets(port: int, redis_port: int) -> Sockets:
     return found
 
 
-def groups_of_connections(
-    seen: Sockets, names: dict[int, OwnClient], now: float
-) -> list[WaitGroup]:
-    """Return groups that wait for the same event. `names`: our own clients by port."""
+def groups_of_connections(seen: Sockets, now: float) -> list[WaitGroup]:
+    """Return groups that wait for the same event."""
     groups: dict[tuple[Who, Wait], WaitGroup] = {}
     for one in seen.open[:CLIENTS_SHOWN]:
-        known = names.get(one.remote)
+        known = seen.known.get(one.remote)
         who = known.who if known else Who.OTHER
         wait = _phase(one)
         if wait is RESPONSE and known:
@@ -190,38 +190,38 @@ WAITS = {
 }
 
 
-def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
-    """Return the reason why a task waits, in words. `names`: the known clients by their port."""
+def wait_of(task: Task, seen: Sockets) -> Wait:
+    """Return the reason why a task waits, in words."""
     if task.runs:
         return Wait("runs", "")
     if task.call in WAITS:
         return WAITS[task.call]
     if task.call in ("poll", "ppoll"):
-        return _polling(task, seen, names)
+        return _polling(task, seen)
     if task.call in (*TO_READ, *TO_WRITE, "connect"):
-        return _peer(tasks.inode_of(task, task.arguments[0]), task.call, seen, names)
+        return _peer(tasks.inode_of(task, task.arguments[0]), task.call, seen)
     where = f" (in {task.channel})" if task.channel else ""
     unknown = f"an unknown event{where}: this user cannot read /proc/PID/syscall"
     return Wait("other", "" if task.call else unknown)
 
 
-def _polling(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
+def _polling(task: Task, seen: Sockets) -> Wait:
     if task.arguments[1] == 0:
         return WAITS["nanosleep"]
     one = tasks.watched(task)
     if one is None:
         return WAITS["epoll_wait"]
-    return _peer(tasks.inode_of(task, one), task.call, seen, names)
+    return _peer(tasks.inode_of(task, one), task.call, seen)
 
 
-def _peer(inode: int, call: str, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
+def _peer(inode: int, call: str, seen: Sockets) -> Wait:
     if inode and inode == seen.listener:
         return WAITS["accept"]
     if inode in seen.redis:
         return REDIS
     if inode not in seen.clients:
         return Wait("other", "a client that has just left" if inode else "")
-    known = names.get(seen.clients[inode])
+    known = seen.known.get(seen.clients[inode])
     who = known.who if known else Who.OTHER
     more = ", to read more" if call in TO_WRITE else ""
     silent = who is Who.SILENT
@@ -249,16 +249,12 @@ def sleeps_of(found: list[Task], before: dict[int, Sleep], now: float) -> dict[i
 
 
 def groups_of_tasks(
-    found: list[Task],
-    seen: Sockets,
-    names: dict[int, OwnClient],
-    sleeps: dict[int, Sleep],
-    now: float,
+    found: list[Task], seen: Sockets, sleeps: dict[int, Sleep], now: float
 ) -> list[WaitGroup]:
     """Return groups of tasks that wait for the same event in the same call."""
     groups: dict[tuple[str, str, Wait], WaitGroup] = {}
     for task, title in zip(found, _titles(found), strict=True):
-        wait = wait_of(task, seen, names)
+        wait = wait_of(task, seen)
         key = (title.one, task.call, wait._replace(number=0))
         group = groups.setdefault(key, WaitGroup(wait.kind, wait.whom, task.call, wait.silent))
         group.add(title, wait, now - sleeps[task.number].since)

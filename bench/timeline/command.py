@@ -54,22 +54,18 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
 
     Raises UserError, Interrupted.
     """
-    chosen = named(scenario)
-    names = server_names(names)
-    note = ""
-    if recorded:
-        texts, note = kept(names, scenario), "These traces were recorded on another machine."
-    else:
+    chosen, names, note = named(scenario), server_names(names), ""
+    texts: list[str] = []
+    if not recorded:
         try:
             with SignalWatch() as watch:
                 texts = record(names, chosen, watch)
         except Refused as refused:
             print(f"timeline: {refused}. Showing recorded traces instead.", file=sys.stderr)
-            texts = kept(names, scenario)
-            note = (
-                f"No server could be traced: {refused}. "
-                "These traces were recorded on another machine."
-            )
+            note = f"No server could be traced: {refused}. "
+    if not texts:
+        texts = kept(names, scenario)
+        note += "These traces were recorded on another machine."
     pictures = [picture(text) for text in texts]
     for one in pictures:
         print(f"{one.server}: {sentence(one)}")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,10 +15,11 @@ from urllib.parse import urlsplit
 from bench.host.process import last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.load.client import Client, NoAnswer, request
 from bench.records.errors import UserError
 from bench.services.redis_server import PrivateRedis, SlowRedis, connect
-from bench.subjects.running import RunningServer
-from bench.subjects.subject import Place, Subject, select, server_names
+from bench.subjects.running import RunningServer, lines_of
+from bench.subjects.subject import Place, Subject, select
 from bench.timeline.recording import HEADING, Setting
 from bench.timeline.scenarios import Scenario, play
 from bench.timeline.strace import with_sources
@@ -32,6 +34,8 @@ TRACED = (
 )
 END_SECONDS = 30.0
 """The time limit for strace to write its last line, the server's end."""
+WARM_UP_SECONDS = 15.0
+"""The time limit for each request before the scenario."""
 BIG_BYTES = 12_000_000
 """The size of a file that is larger than the socket buffers."""
 SETTLE_SECONDS = 0.3
@@ -72,10 +76,10 @@ def traced(subject: Subject, output: Path, site: Path) -> Subject:
     return replace(subject, command=command)
 
 
-def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) -> list[str]:
-    """Return the traces of the named servers (None: all). Raises UserError, Refused."""
+def record(names: Sequence[str], scenario: Scenario, watch: SignalWatch) -> list[str]:
+    """Return the traces of the named servers. Raises UserError, Refused."""
     require_tracing(STRACE)
-    servers = select(server_names(names))
+    servers = select(names)
     with tempfile.TemporaryDirectory(prefix="zerohttpd-timeline-") as folder:
         site = make_site(Path(folder, "site"), scenario)
         return [_record_one(server, scenario, site, Path(folder), watch) for server in servers]
@@ -106,23 +110,23 @@ def _record_one(
             running = RunningServer(traced(subject, output, site), place, (), watch)
             try:
                 to = urlsplit(running.url)
-                _warm_up(running.url)
-                watch.sleep(SETTLE_SECONDS)
                 address = (to.hostname or "", to.port or 80)
+                _warm_up(address)
+                watch.sleep(SETTLE_SECONDS)
+                said = lines_of(running.stdout).get("architecture", "")
                 origin, requests = play(scenario, address, running.pid, redis_process)
-                first = running.pid
                 setting = Setting(
                     server=subject.name,
-                    summary=_summary(subject),
+                    summary=said.removeprefix(f"{subject.name}: "),
                     scenario=scenario.name,
-                    first=first,
+                    first=running.pid,
                     redis_port=urlsplit(slow.url).port or 6379,
                     origin=origin,
                     requests=requests,
                 )
             finally:
                 running.stop()
-    text = _of_the_scenario(_whole(output, first, watch), origin)
+    text = _of_the_scenario(_whole(output, setting.first, watch), origin)
     assert subject.executable is not None
     return f"{HEADING}{setting.model_dump_json()}\n{with_sources(text, subject.executable, ROOT)}"
 
@@ -135,23 +139,16 @@ def _whole(output: Path, first: int, watch: SignalWatch) -> str:
     raise UserError(f"strace did not end within {END_SECONDS:.0f} s; try again on an idle machine")
 
 
-def _warm_up(url: str) -> None:
+def _warm_up(address: tuple[str, int]) -> None:
     """Send some requests, four at a time, so that files and Redis connections are open, and strace
     knows every worker."""
-    visits = [f"{url}guestbook"] * 16
-    sinks = [word for _ in visits for word in ("-o", "/dev/null")]
-    close = ["-H", "Connection: close"]
-    curl = ["curl", "-s", "--no-progress-meter", "-Z", "--parallel-max", "4"]
-    subprocess.run([*curl, *close, *sinks, *visits], timeout=60)
 
+    def visit(_: int) -> None:
+        with contextlib.suppress(OSError, NoAnswer), Client(address, WARM_UP_SECONDS) as client:
+            client.ask(request("GET", "/guestbook", "Connection: close"))
 
-def _summary(subject: Subject) -> str:
-    """Return the server's one-line description from --help."""
-    said = subprocess.run(
-        [str(subject.executable), "--help"], capture_output=True, text=True
-    ).stdout
-    match = re.search(rf"^{re.escape(subject.name)}: (.*)\.$", said, re.MULTILINE)
-    return match[1] if match else ""
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(visit, range(16)))
 
 
 def _of_the_scenario(text: str, origin: float) -> str:

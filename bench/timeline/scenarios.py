@@ -6,9 +6,9 @@ import itertools
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +22,8 @@ from bench.timeline.recording import Request
 TIMEOUT_SECONDS = 8.0
 """A client's timeout."""
 TAKE = 16384
+MOST_PORTIONS = 40
+"""The portions of TAKE bytes that a slow reader takes after the first."""
 EVERY_MS = 20
 """The time between two clients. strace needs about as long for the first call of a new process."""
 
@@ -113,25 +115,15 @@ def play(
     milliseconds since the start.
     """
     origin = time.time() + 0.05
-    found: list[Request | None] = [None] * len(scenario.steps)
-
-    def client(position: int, step: Step) -> None:
-        found[position] = _ask(position + 1, step, address, origin)
-
-    actors = [
-        threading.Thread(target=client, args=(position, step))
-        for position, step in enumerate(scenario.steps)
-    ]
-    for actor in actors:
-        actor.start()
-    try:
+    with ThreadPoolExecutor(len(scenario.steps)) as pool:
+        asked = [
+            pool.submit(_ask, number, step, address, origin)
+            for number, step in enumerate(scenario.steps, 1)
+        ]
         for incident in scenario.incidents:
             _sleep_until(origin + incident.at_ms / 1000)
             ACTS[incident.act](server, redis)
-    finally:
-        for actor in actors:
-            actor.join()
-    return origin, [request for request in found if request is not None]
+    return origin, [one.result() for one in asked]
 
 
 def _sleep_until(when: float) -> None:
@@ -166,14 +158,9 @@ def _ask(number: int, step: Step, address: tuple[str, int], origin: float) -> Re
 def _read(client: socket.socket, step: Step) -> str:
     """Read the response; a slow reader closes the connection before the end. Return the code and
     reason of the status line; empty if no byte arrived."""
-    first = b""
-    portions = 0
-    while chunk := client.recv(TAKE):
-        first = first or chunk
-        portions += 1
-        if step.reads_slowly:
-            time.sleep(0.01)
-            if portions > 40:
-                break
+    portions = iter(lambda: client.recv(TAKE), b"")
+    first = next(portions, b"")
+    for _ in itertools.islice(portions, MOST_PORTIONS if step.reads_slowly else None):
+        time.sleep(0.01 * step.reads_slowly)
     line = first.split(b"\r\n", 1)[0].decode("latin-1")
     return line.partition(" ")[2]

@@ -7,12 +7,10 @@ event loop share one connection to Redis, so calls to Redis belong to no single 
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Setting
-from bench.timeline.strace import Call, Event, TaskEnd
+from bench.timeline.strace import Call, Event
 
 SLEPT_MS = 0.5
 """A call that took longer than this has slept; strace makes short calls ten times longer."""
@@ -45,19 +43,6 @@ ENDS = ("exit", "exit_group")
 """Calls that never return and do not wait for an event."""
 
 
-@dataclass
-class _Task:
-    """The state of a task while its calls are processed."""
-
-    bars: list[Bar] = field(default_factory=list)
-    serving: int | None = None
-    loops: bool = False
-    """Whether the task is an event loop, which serves many clients at once."""
-    created: float = 0.0
-    ended: float | None = None
-    how: str = ""
-
-
 class _Story:
     """Processes the events of a trace. Its times are milliseconds since the picture's left edge."""
 
@@ -66,7 +51,11 @@ class _Story:
         self._numbers = {one.port: one.number for one in setting.requests if one.port}
         self._left = min(request.begin for request in setting.requests) - MARGIN_MS
         self._length = max(request.end for request in setting.requests) + MARGIN_MS - self._left
-        self._tasks: defaultdict[int, _Task] = defaultdict(_Task)
+        self._lanes: dict[int, Lane] = {}
+        self._serving: dict[int, int | None] = {}
+        """The request that each task serves."""
+        self._loops: set[int] = set()
+        """The tasks that are event loops, which serve many clients at once."""
         self._arrows: list[Arrow] = []
         self._wakes: list[tuple[str, int, float]] = []
         self._sleeps: list[tuple[str, int, float]] = []
@@ -78,14 +67,21 @@ class _Story:
         for event in events:
             if isinstance(event, Call):
                 self._call(event)
-            elif isinstance(event, TaskEnd):
-                task = self._tasks[event.task]
-                task.ended, task.how = self._ms(event.time), event.how
+            elif (when := self._ms(event.time)) <= self._length:
+                lane = self._lane(event.task)
+                lane.end, lane.ended = when, event.how
+                for bar in lane.bars:  # a killed task never returns from the call in which it slept
+                    bar.end = max(bar.begin, min(bar.end, when))
         self._link_wakes()
         return self._recording()
 
+    def _lane(self, task: int) -> Lane:
+        """Return the lane of a task."""
+        new = Lane(task=task, name="", begin=0, end=self._length, ended="", bars=[])
+        return self._lanes.setdefault(task, new)
+
     def _call(self, call: Call) -> None:
-        task = self._tasks[call.task]
+        task = call.task
         begin = self._ms(call.begin)
         end = self._ms(call.end) if call.end is not None else self._length
         if call.name in ENDS:
@@ -98,19 +94,21 @@ class _Story:
             self._note_futex(call, begin, end)
         if is_redis and kind in (Kind.RECEIVE, Kind.SEND, Kind.WATCH, Kind.CLOSE):
             kind = Kind.REDIS
-        task.loops |= call.name in LOOPS or (
+        if call.name in LOOPS or (
             call.name in LOOP_CALLS and len(_DESCRIPTOR.findall(call.arguments)) > 1
-        )
+        ):
+            self._loops.add(task)
+        loops = task in self._loops
         if kind is Kind.ACCEPT or request is not None:
-            task.serving = request
-        elif kind is not Kind.WATCH and not (task.loops and kind is Kind.REDIS):
-            request = task.serving
+            self._serving[task] = request
+        elif kind is not Kind.WATCH and not (loops and kind is Kind.REDIS):
+            request = self._serving.get(task)
         if call.name == "close" and self._request_of(call.arguments) is not None:
-            task.serving = None
+            self._serving[task] = None
         if end < 0 or begin > self._length:
             return
-        slept = end - begin >= SLEPT_MS and _may_sleep(call, kind, task.loops)
-        task.bars.append(
+        slept = end - begin >= SLEPT_MS and _may_sleep(call, kind, loops)
+        self._lane(task).bars.append(
             Bar(
                 begin=max(begin, 0),
                 end=min(end, self._length),
@@ -138,10 +136,9 @@ class _Story:
 
     def _creation(self, call: Call, created: int, begin: float, end: float) -> None:
         kind = "thread" if "CLONE_THREAD" in call.arguments else "fork"
-        task = self._tasks[created]
-        task.created = end
+        self._lane(created).begin = max(end, 0.0)
         # A task that is created for a client serves that client from its first call on.
-        task.serving = self._tasks[call.task].serving
+        self._serving[created] = self._serving.get(call.task)
         if begin >= 0:
             self._arrows.append(Arrow(kind, call.task, begin, created, end))
 
@@ -165,7 +162,7 @@ class _Story:
 
     def _recording(self) -> Recording:
         setting, left = self._setting, self._left
-        alive = {number: task for number, task in self._tasks.items() if task.bars}
+        alive = {task: lane for task, lane in self._lanes.items() if lane.bars}
         return Recording(
             server=setting.server,
             summary=setting.summary,
@@ -175,21 +172,8 @@ class _Story:
                 one.model_copy(update={"begin": one.begin - left, "end": one.end - left})
                 for one in setting.requests
             ],
-            lanes=[self._lane(number, task) for number, task in sorted(alive.items())],
+            lanes=[lane for _, lane in sorted(alive.items())],
             arrows=[a for a in self._arrows if a.from_task in alive and a.to_task in alive],
-        )
-
-    def _lane(self, number: int, task: _Task) -> Lane:
-        over = self._length if task.ended is None else task.ended
-        for bar in task.bars:  # a killed task never returns from the call in which it slept
-            bar.end = max(bar.begin, min(bar.end, over))
-        return Lane(
-            task=number,
-            name="",
-            begin=max(task.created, 0),
-            end=min(over, self._length),
-            ended=task.how if over <= self._length else "",
-            bars=task.bars,
         )
 
 
@@ -256,22 +240,16 @@ def tell(events: Iterable[Event], setting: Setting) -> Recording:
 
 def name_lanes(recording: Recording, first: int) -> None:
     """Name the lanes as the sources do: the process, the parent, children, workers, threads."""
-    threads = any(arrow.kind == "thread" for arrow in recording.arrows)
+    # Only threads use futexes here.
+    threads = any(bar.kind is Kind.LOCK for _, bar in recording.calls)
+    threads |= any(arrow.kind == "thread" for arrow in recording.arrows)
     created = {arrow.to_task for arrow in recording.arrows if arrow.kind != "wake"}
     others = [lane for lane in recording.lanes if lane.task != first]
-    made_before = any(lane.task not in created for lane in others)
+    if threads:
+        main, kind = "main thread", "thread"
+    else:
+        main, kind = "parent", "child" if created >= {lane.task for lane in others} else "worker"
     for lane in recording.lanes:
-        if lane.task == first:
-            lane.name = "main thread" if threads or _shares(recording) else "parent"
-    if not others:
-        recording.lanes[0].name = "the process"
+        lane.name = main if others else "the process"
     for position, lane in enumerate(others, 1):
-        if threads or _shares(recording):
-            lane.name = f"thread {position}"
-        else:
-            lane.name = f"worker {position}" if made_before else f"child {position}"
-
-
-def _shares(recording: Recording) -> bool:
-    """Return whether the tasks of the recording are threads: only threads use futexes here."""
-    return any(bar.kind is Kind.LOCK for _, bar in recording.calls)
+        lane.name = f"{kind} {position}"

@@ -91,21 +91,16 @@ def parse(text: str) -> list[Event]:
 
 def _events(lines: Iterable[str]) -> Iterator[Event]:
     begun: dict[int, Call] = {}
-    last: Call | None = None
+    stack: list[Source] = []
     for text in lines:
-        source = _SOURCE.fullmatch(text)
-        if source:
-            if last is not None:
-                place = source["file"], int(source["line"]), source["function"]
-                last.stack.append(Source(*place, source["text"] or ""))
-            continue
-        line = _LINE.fullmatch(text)
-        if line is None:
-            continue
-        event = _event(int(line["task"]), float(line["time"]), line["rest"], begun)
-        last = event if isinstance(event, Call) else None
-        if event is not None:
-            yield event
+        if source := _SOURCE.fullmatch(text):
+            place = source["file"], int(source["line"]), source["function"]
+            stack.append(Source(*place, source["text"] or ""))
+        elif line := _LINE.fullmatch(text):
+            event = _event(int(line["task"]), float(line["time"]), line["rest"], begun)
+            stack = event.stack if isinstance(event, Call) else []
+            if event is not None:
+                yield event
     yield from begun.values()
 
 

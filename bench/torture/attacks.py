@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -55,10 +56,6 @@ SETTLED_SECONDS = 0.06
 """If the number of tasks does not change for this time, a server has created all of them."""
 
 
-class CannotTakePart(Exception):
-    """A server cannot take part in this attack; the message gives the reason."""
-
-
 def page(name: str) -> Page:
     """Return the page of a workload."""
     found = WORKLOADS[name]
@@ -81,7 +78,7 @@ class AttackScene:
         self.ended: list[Ending] = []
         self.killed = 0
         """The number of child processes that an attack has killed."""
-        self._at_least: tuple[int, int] | None = None
+        self._counts: list[tuple[int, int]] = []
         with contextlib.ExitStack() as undo:
             folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="zerohttpd-torture-"))
             url = ground.redis.url
@@ -135,12 +132,7 @@ class AttackScene:
 
     @contextlib.contextmanager
     def crowd(
-        self,
-        kind: str,
-        count: int,
-        of: Page,
-        pause: float = 0.0,
-        rounds: int = 0,
+        self, kind: str, count: int, of: Page, pause: float = 0.0, rounds: int = 0
     ) -> Iterator[None]:
         """Run a crowd; afterwards `crowd_seen` has the tally of the crowd. `pause`, `rounds`: see
         `CrowdOrder`. Raises HelperError if the crowd failed."""
@@ -170,14 +162,14 @@ class AttackScene:
             return bool(self.watch.until(self.children, 0.2))
 
     def look(self) -> None:
-        """Count processes and threads before the attack, while some clients are served. Keep the
-        smallest count so far: `left_over` reports only tasks above this number."""
-        self._at_least = min(self._at_least or self._tasks(), self._tasks())
+        """Count processes and threads before the attack, while some clients are served. `left_over`
+        reports only tasks above the smallest count."""
+        self._counts.append(self._tasks())
 
     def left_over(self) -> LeftOver:
         """Return how many more resources the server has than at the start, after at most
         QUIET_SECONDS. Threads of reference servers do not count: a runtime manages them."""
-        usual = max(self._at_first, self._at_least or self._at_first)
+        usual = max(self._at_first, min(self._counts, default=self._at_first))
         found = LeftOver()
 
         def nothing() -> bool:
@@ -224,6 +216,12 @@ def held_connections(port: int) -> int:
 # ---- The attacks ----
 
 Again = Callable[[], None]
+WANTED = {
+    "usual": ("redirect", "redirect"),
+    "dearest": ("guestbook", "small"),
+    "longest": ("large", "guestbook"),
+}
+"""The page of a crowd, and the page of a server that does not serve the first."""
 
 
 class Attackers(BaseModel):
@@ -244,11 +242,8 @@ class Attackers(BaseModel):
 
     def wants(self, subject: Subject) -> Page:
         """Return the page that the crowd requests from a server."""
-        if self.page == "longest":
-            return page("large" if subject.serves("large") else "guestbook")
-        if self.page == "dearest":
-            return page("guestbook" if subject.serves("guestbook") else "small")
-        return page("redirect")
+        first, otherwise = WANTED[self.page]
+        return page(first if subject.serves(first) else otherwise)
 
 
 class Attack(AttackFacts):
@@ -318,21 +313,14 @@ def every(seconds: float, act: Again) -> Again:
     return again
 
 
-Happens = Callable[[AttackScene], AbstractContextManager[Again]]
-
-
-def until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene], None]) -> Happens:
-    """Return an action that calls `begin` at the start of an attack and `end` at its end."""
-
-    @contextlib.contextmanager
-    def run(scene: AttackScene) -> Iterator[Again]:
-        begin(scene)
-        try:
-            yield nothing
-        finally:
-            end(scene)
-
-    return run
+@contextlib.contextmanager
+def until_over(begin: Callable[[], None], end: Callable[[], None]) -> Iterator[Again]:
+    """Call `begin` at the start of an attack and `end` at its end."""
+    begin()
+    try:
+        yield nothing
+    finally:
+        end()
 
 
 @contextlib.contextmanager
@@ -377,12 +365,12 @@ def sigterm(scene: AttackScene) -> Iterator[Again]:
     yield nothing
 
 
-DURING: dict[str, Happens] = {
-    "redis_killed": until_over(lambda one: one.redis.kill(), lambda one: one.redis.start_again()),
-    "redis_stopped": until_over(lambda one: one.redis.stop(), lambda one: one.redis.go_on()),
-    "redis_lying": until_over(lambda one: one.liar.lie(), lambda one: one.liar.be_honest()),
-    "redis_full": until_over(
-        lambda one: one.redis.limit_clients(FULL_REDIS), lambda one: one.redis.lift_limit()
+DURING: dict[str, Callable[[AttackScene], AbstractContextManager[Again]]] = {
+    "redis_killed": lambda scene: until_over(scene.redis.kill, scene.redis.start_again),
+    "redis_stopped": lambda scene: until_over(scene.redis.stop, scene.redis.go_on),
+    "redis_lying": lambda scene: until_over(scene.liar.lie, scene.liar.be_honest),
+    "redis_full": lambda scene: until_over(
+        partial(scene.redis.limit_clients, FULL_REDIS), scene.redis.lift_limit
     ),
     "large_pages": large_pages,
     "children_killed": children_killed,

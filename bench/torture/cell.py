@@ -18,7 +18,7 @@ from bench.load.running import RunningCrowd
 from bench.records.errors import NoFigure
 from bench.records.torture import BACK_SECONDS, SLICE, Phase, Remarks, TortureCell
 from bench.subjects.subject import Subject
-from bench.torture.attacks import Attack, AttackScene, CannotTakePart, page
+from bench.torture.attacks import Attack, AttackScene, page
 from bench.torture.ground import Ground
 
 BACK_SLICES = 2
@@ -29,12 +29,8 @@ its rate before the attack, and no request failed."""
 
 def per_slice(answers: Iterable[Exchange], begin: float, end: float) -> list[int]:
     """Return the number of exchanges that ended in each whole interval between two times."""
-    slices = [0] * max(0, int((end - begin) / SLICE + 1e-6))
-    for answer in answers:
-        at = int((answer.ended - begin) // SLICE)
-        if 0 <= at < len(slices):
-            slices[at] += 1
-    return slices
+    found = Counter((answer.ended - begin) // SLICE for answer in answers)
+    return [found[at] for at in range(int((end - begin) / SLICE + 1e-6))]
 
 
 def good(answers: Iterable[Exchange], pages: Iterable[str] | None = None) -> list[Exchange]:
@@ -120,15 +116,13 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     redis.RedisError if the private Redis is lost."""
     begun = time.monotonic()
     cell = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
-    cell.reason = attack.why_not(subject)
-    if attack.far:
-        cell.reason = cell.reason or ground.why_no_line
+    cell.reason = attack.why_not(subject) or (ground.why_no_line if attack.far else "")
     if not cell.reason:
         try:
             ground.redis.prepare()
             with AttackScene(subject, attack, ground) as scene:
                 attack_it(scene, seconds, cell)
-        except (NoFigure, CannotTakePart, OSError) as error:
+        except (NoFigure, OSError) as error:
             cell.reason = str(error)
     cell.reason = cell.reason or None
     cell.seconds = round(time.monotonic() - begun, 2)
@@ -136,10 +130,10 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
 
 
 def attack_it(scene: AttackScene, seconds: float, cell: TortureCell) -> None:
-    """Run the attack and fill in the result. Raises CannotTakePart."""
+    """Run the attack and fill in the result. Raises NoFigure."""
     attack = scene.attack
     if attack.needs_children and not scene.has_children():
-        raise CannotTakePart("has only one process")
+        raise NoFigure("has only one process")
     pages = [name for name in PAGES if scene.subject.serves(name)]
     rated = attack.rated_pages(pages)
     with Visitors(scene, pages, f"{cell.subject}-{cell.attack}") as visitors:
@@ -176,8 +170,7 @@ class Visitors(RunningCrowd):
 
     def late(self, begin: float, end: float) -> float:
         """Return the seconds between `begin` and `end` in which the visitors got no CPU time."""
-        spans = self._late
-        return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in spans)
+        return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in self._late)
 
     def usual(self, begin: float, end: float) -> dict[str, float]:
         """Return the rate of each page between `begin` and `end`."""
@@ -185,9 +178,9 @@ class Visitors(RunningCrowd):
         return {name: rate(per_slice(good(since, [name]), begin, end)) for name in self.pages}
 
     def check(self) -> None:
-        """Raise CannotTakePart if the visitors' process has ended."""
+        """Raise NoFigure if the visitors' process has ended."""
         if not self.running():
-            raise CannotTakePart(f"the visitors failed: {last_line(self.stderr)}")
+            raise NoFigure(f"the visitors failed: {last_line(self.stderr)}")
 
 
 def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
@@ -220,15 +213,15 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
 def await_calm(scene: AttackScene, visitors: Visitors) -> None:
     """Wait until the visitors get CALM_SHARE of their requested pages; at most CALM_TIMEOUT
     seconds."""
-    begun = time.monotonic()
-    scene.watch.sleep(WARM_SECONDS)
-    while time.monotonic() < begun + CALM_TIMEOUT:
+
+    def calm() -> bool:
         now = time.monotonic() - LATE_SECONDS
         visitors.read()
         lately = visitors.usual(now - WARM_SECONDS, now)
-        if sum(lately.values()) >= CALM_SHARE * wanted(visitors.pages, visitors.pages):
-            return
-        scene.watch.sleep(AGAIN_SECONDS)
+        return sum(lately.values()) >= CALM_SHARE * wanted(visitors.pages, visitors.pages)
+
+    scene.watch.sleep(WARM_SECONDS)
+    scene.watch.until(calm, CALM_TIMEOUT, AGAIN_SECONDS)
 
 
 def wanted(rated: list[str], pages: list[str]) -> float:

@@ -86,9 +86,9 @@ def attack_all(options: Namespace, where: Ground, made: Record, folder: Path, be
             after = in_words(max(0.0, left - cell.seconds))
             progress.end(f"{line_for(made, cell)}  ({after} left)", after)
     for attack, subject in pairs:
-        left_out = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
-        left_out.reached, left_out.reason = False, "the time limit (--minutes) was reached first"
-        made.cells.append(left_out)
+        cell = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
+        cell.reached, cell.reason = False, "the time limit (--minutes) was reached first"
+        made.cells.append(cell)
     made.state = "out of time" if pairs else "complete"
 
 

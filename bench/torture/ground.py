@@ -104,17 +104,18 @@ def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
     There the address NEAR leads to the first namespace. Raises NoLine or Interrupted."""
     keeper = Child(["unshare", "--net", "--", "sleep", "infinity"])
     try:
-        inside = ["nsenter", f"--net=/proc/{keeper.pid}/ns/net", "--"]
+        inside = f"nsenter --net=/proc/{keeper.pid}/ns/net --"
         _await_namespace(keeper.pid, watch)
-        _tool("ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns",
-              str(keeper.pid))  # fmt: skip
-        _tool("ip", "address", "add", f"{NEAR}/30", "dev", "near")
-        _tool("ip", "link", "set", "near", "up")
-        _tool(*inside, "ip", "address", "add", f"{FAR}/30", "dev", "far")
-        _tool(*inside, "ip", "link", "set", "far", "up")
-        shape = f"rate {SPEED} burst {BURST} latency {QUEUE}"
-        _tool("tc", "qdisc", "add", "dev", "near", "root", "tbf", *shape.split())
-        yield inside
+        for command in (
+            f"ip link add near type veth peer name far netns {keeper.pid}",
+            f"ip address add {NEAR}/30 dev near",
+            "ip link set near up",
+            f"{inside} ip address add {FAR}/30 dev far",
+            f"{inside} ip link set far up",
+            f"tc qdisc add dev near root tbf rate {SPEED} burst {BURST} latency {QUEUE}",
+        ):
+            _run(command.split())
+        yield inside.split()
     finally:
         keeper.end()  # then the kernel removes its namespace and both ends of the line
 
@@ -132,7 +133,7 @@ def _await_namespace(pid: int, watch: SignalWatch) -> None:
         raise NoLine("the second network namespace did not come up")
 
 
-def _tool(*command: str) -> None:
+def _run(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["it printed no reason"])[0]

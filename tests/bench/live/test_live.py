@@ -183,8 +183,8 @@ def test_what_a_connection_waits_for() -> None:
 
         def phases(asks_redis: bool) -> set[tuple[str, str, str]]:
             sockets = look_at_sockets(port, 0)
-            sockets.asks_redis = asks_redis
-            groups = groups_of_connections(sockets, known, time.monotonic())
+            sockets.asks_redis, sockets.known = asks_redis, known
+            groups = groups_of_connections(sockets, time.monotonic())
             if sum(group.count for group in groups) != 9 or len(sockets.open) != 9:
                 return set()  # the last connection is not established yet
             return {(group.who, group.kind, group.whom) for group in groups}
@@ -313,7 +313,7 @@ def test_unreadable_tasks_are_reported(serve: Serve) -> None:
     process, _, runs, call, arguments, channel, _ = said.strip().split("|")
     assert (int(process), runs, call, arguments) == (served.pid, "False", "", "()")
     seen = Task(served.pid, served.pid, runs=False, channel=channel)
-    assert "this user cannot read" in wait_of(seen, Sockets(), {}).whom
+    assert "this user cannot read" in wait_of(seen, Sockets()).whom
 
 
 def test_other_memory_is_not_taken_for_counters() -> None:

@@ -112,8 +112,7 @@ class SystemLimits(BaseModel):
     time_wait_reuse: int
     """0 never, 1 always, 2 on the loopback interface."""
     time_wait_memory: int = UNLIMITED
-    """The largest number of connections that the kernel keeps in TIME_WAIT, see
-    `bench.host.kernel`."""
+    """The kernel's limit of connections in TIME_WAIT, see `bench.host.kernel`."""
     tasks: int = UNLIMITED
     """The lowest limit for the number of processes and threads."""
     tasks_name: str = "no limit"
@@ -172,8 +171,6 @@ class Head(BaseModel):
 
 
 State = Literal["well", "note", "warning", "impossible"]
-
-
 NOT_WELL: frozenset[State] = frozenset({"warning", "impossible"})
 
 
@@ -188,7 +185,3 @@ class DoctorLine(BaseModel):
     state: State = "well"
     fix: str = ""
     """The command that fixes the problem; empty if all is well or there is no fix."""
-
-    def in_words(self) -> tuple[str, str, str, str]:
-        """Return state, topic, found value and needed value."""
-        return self.state, self.topic, self.have, self.need

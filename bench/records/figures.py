@@ -258,12 +258,8 @@ class ServerStatistics(BaseModel):
         return self._part(self.cpu_system_s)
 
     def _part(self, of: float | None) -> float | None:
-        total = (self.cpu_user_s or 0.0) + (self.cpu_system_s or 0.0)
-        return (
-            self.cpu_us_per_request * (of or 0.0) / total
-            if self.cpu_us_per_request is not None and total > 0
-            else None
-        )
+        each, spent = self.cpu_us_per_request, (self.cpu_user_s or 0.0) + (self.cpu_system_s or 0.0)
+        return each * (of or 0.0) / spent if each is not None and spent > 0 else None
 
 
 QUIET = 0.10

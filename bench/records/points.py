@@ -108,10 +108,9 @@ class Point:
 
     def __getitem__(self, key: str) -> float:
         """Return the median of one kind of figure; raise KeyError if it was not measured."""
-        found = self.spread(key)
-        if found is None:
+        if (found := self.get(key)) is None:
             raise KeyError(key)
-        return found.median
+        return found
 
     @property
     def held(self) -> bool:
@@ -154,8 +153,7 @@ class Point:
 
     @property
     def lower_bound(self) -> bool:
-        """Return whether the median could be higher, because the load generator was at its
-        limit."""
+        """Return whether the load generator was at its limit, so that the median is too low."""
         return self._bounded is not None
 
     @property
@@ -181,15 +179,15 @@ class Point:
         """Return the medians of each host's figures over the runs."""
         hosts = (host for run in self.runs if self.state == "held" for host in run.hosts)
         groups = grouped(((host.role, host.name), host) for host in hosts)
-        return tuple(_median_host(found) for found in groups.values())
+        return tuple(
+            found[0].model_copy(update={name: _middle(found, name) for name in HOST_FIGURES})
+            for found in groups.values()
+        )
 
 
-def _median_host(found: Sequence[HostFigures]) -> HostFigures:
-    values: dict[str, float | None] = {}
-    for name in HOST_FIGURES:
-        known = [value for host in found if (value := getattr(host, name)) is not None]
-        values[name] = statistics.median_high(known) if known else None
-    return found[0].model_copy(update=values)
+def _middle(hosts: Sequence[HostFigures], name: str) -> float | None:
+    known = [value for host in hosts if (value := getattr(host, name)) is not None]
+    return statistics.median_high(known) if known else None
 
 
 def data_points(results: Results) -> dict[CellKey, Point]:

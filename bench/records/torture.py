@@ -24,8 +24,8 @@ FILE = "torture.json"
 Verdict = Literal[
     "served", "slower", "much slower", "waiting", "broken", "no figure", "left out", "not reached"
 ]
-AS_BEFORE, SLOWER, MUCH_SLOWER = 0.9, 0.5, 0.1
-"""The least shares of the rate before the attack for the verdicts served, slower, much slower."""
+LEAST: dict[Verdict, float] = {"served": 0.9, "slower": 0.5, "much slower": 0.1}
+"""The least share of the rate before the attack for each of these verdicts."""
 QUIET_SHARE = 0.7
 """A test is disturbed if visitors get less than this share of their requested rate before the
 attack."""
@@ -33,9 +33,7 @@ STARVED_SHARE = 0.2
 """A test is disturbed if server or visitors wait for a CPU for more than this share of the time
 until the attack ends."""
 BACK_SECONDS = 15.0
-"""The time limit of a server's recovery: longer than the 10 s for which a client can block the
-server."""
-
+"""The time limit of a server's recovery: longer than the 10 s for which a client can block it."""
 SLICE = 0.1
 """The length of the intervals of `TortureCell.course`, in seconds."""
 
@@ -184,8 +182,7 @@ class Record(Head, BaseModel):
 
     def cell(self, subject: str, attack: str) -> TortureCell | None:
         """Return the test of a server under an attack; None if there is none yet."""
-        pairs = (c for c in self.cells if (c.subject, c.attack) == (subject, attack))
-        return next(pairs, None)
+        return next((c for c in self.cells if (c.subject, c.attack) == (subject, attack)), None)
 
     def facts(self, cell: TortureCell) -> AttackFacts:
         """Return the description of a test's attack."""
@@ -243,11 +240,7 @@ def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
     if exact is None:
         return "no figure" if cell.before else "left out"
     held = round(exact, 2)  # the value that is shown
-    if held >= AS_BEFORE:
-        return "served"
-    if held >= SLOWER:
-        return "slower"
-    return "much slower" if held >= MUCH_SLOWER else "waiting"
+    return next((word for word, least in LEAST.items() if held >= least), "waiting")
 
 
 def broken(cell: TortureCell, facts: AttackFacts) -> list[str]:
@@ -314,6 +307,5 @@ def save(record: Record, folder: Path) -> None:
 def load(path: Path) -> Record:
     """Read a torture.json, or the torture.json of a folder. Raises UserError if the file is no
     record of a robustness test, or has a newer version."""
-    words = "record of a robustness test"
-    file = store.file_of(path, FILE)
-    return store.record(Record, file, words, SCHEMA_VERSION, schema_name=SCHEMA)
+    file, what = store.file_of(path, FILE), "record of a robustness test"
+    return store.record(Record, file, what, SCHEMA_VERSION, schema_name=SCHEMA)

@@ -85,7 +85,12 @@ def install(
     if not _agreed(_say_sizes(packages, sizes, built, say), ask, agreed):
         hint = "" if ask else " (no terminal to ask: give --yes to allow it)"
         say(f"Not fetched{hint}: {', '.join({**wanted, **built})}")
-        why = {name: _why(name, each) for name, each in built.items() if name not in wanted}
+        end = "give --yes to allow it"
+        why = {
+            name: f"{name} is left out: its build would fetch {', '.join(each)}; {end}"
+            for name, each in built.items()
+            if name not in wanted
+        }
         for reason in why.values():
             say(reason)
         return why
@@ -117,10 +122,6 @@ def _agreed(size: float, ask: Callable[[str], str] | None, agreed: bool) -> bool
     if size <= ASK_ABOVE or agreed:
         return True
     return ask is not None and ask("Fetch it? [y/N] ").strip().lower() in WORDS_FOR_YES
-
-
-def _why(name: str, fetched: Iterable[str]) -> str:
-    return f"{name} is left out: its build would fetch {', '.join(fetched)}; give --yes to allow it"
 
 
 def _name(package: str) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from bench.host.project import ROOT
-from bench.records.conditions import ASPECTS, CHANGES, Conditions, Value
+from bench.records.conditions import BY_NAME as CONDITIONS
+from bench.records.conditions import CHANGES, Conditions, Value
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Mode
 from bench.records.metrics import BY_KEY
@@ -30,9 +31,6 @@ EXPERIMENTS = ROOT / "course" / "experiments"
 """Studies of one change of a server; NAME.patch is the change."""
 SEVEN = "seven"
 """In the key `servers` this name means all chosen servers of the project."""
-
-CONDITIONS = tuple(aspect.name for aspect in ASPECTS)
-
 
 Place = tuple[str | int, ...]
 """The place of a value, in pydantic's form: ("measure", 0, "workloads", 2)."""
@@ -102,7 +100,7 @@ def no_such(word: str, kind: str, known: Collection[str]) -> str:
 
 def values_of(name: str, said: object) -> tuple[Value, ...]:
     """Return the values of a condition, given as one value or as a list. Raises UserError."""
-    (aspect,) = (one for one in ASPECTS if one.name == name)
+    aspect = CONDITIONS[name]
     values: list[Value] = said if isinstance(said, list) else [said]  # type: ignore[list-item]
     yes_or_no = isinstance(Conditions._field_defaults[name], bool)
     for value in values:

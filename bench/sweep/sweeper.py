@@ -53,8 +53,9 @@ class Sweeper:
                 with announce.log_into(self.folder):
                     words = " ".join(self.results.command)
                     log.info("zerohttpd %s; %s", words, self.site.placement.note)
-                    for line in self.results.doctor:
-                        log.info("doctor: %s: %s: %s; needed: %s", *line.in_words())
+                    for x in self.results.doctor:
+                        words = f"{x.state}: {x.topic}: {x.have}; needed: {x.need}"
+                        log.info("doctor: %s", words)
                     status = self._measure_all()
             finally:  # even if the terminal was closed
                 self._end()

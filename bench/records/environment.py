@@ -12,8 +12,7 @@ from bench.records.words import plural
 
 
 class Machine(BaseModel):
-    """The machine that the sweep ran on. A value is None if an older file lacks it, or if the
-    kernel does not know it."""
+    """The machine that the sweep ran on. None: unknown, or not in an older file."""
 
     system: str | None = None
     kernel: str | None = None
@@ -142,8 +141,7 @@ class Finding(BaseModel):
     have: str
     need: str
     levels: list[int]
-    """The levels that are affected: concurrent connections, idle ones included; for ab's own limit
-    only the connections of ab."""
+    """The affected levels: all concurrent connections; for ab's own limit only those of ab."""
     impossible: bool = False
     """True: these levels are skipped. False: they are run, but may fail or be slower."""
     consequence: str

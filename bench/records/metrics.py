@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The figures of a run. Each row of metrics.csv has the name and the unit of a figure, and how it
-is read from a run.
-
-`read` is the path of an attribute of the run, or the ratio of two paths. If a row has several
-paths, the program uses the first path whose first attribute the run has. A file of version 1 has no
-process figures and no latency, so the server's final statistics and ab's summary are used. A figure
-that was not measured is None.
-"""
+is read from a run. `read` is the path of an attribute of the run, or the ratio of two paths. Of
+several paths, the first path whose first attribute the run has is used. A file of version 1 has no
+process figures and no latency, so the server's final statistics and ab's summary are used."""
 
 import csv
 from pathlib import Path

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Data points: all runs of one server under the same conditions at one level, and their figures.
-
-Every table, chart, comparison and export reads its figures from here. A figure of a data point is
-the median of its runs, with the lowest and the highest value.
-"""
+A figure is the median of the runs, with the lowest and the highest value. Every table, chart,
+comparison and export reads its figures from here."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -40,8 +38,7 @@ class Spread:
 
     @property
     def noise(self) -> float:
-        """Return the range divided by the median, at least LEAST_NOISE. For one run, return
-        NOISE_OF_ONE."""
+        """Return the range divided by the median, or the assumed noise."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 
@@ -153,20 +150,18 @@ class Point:
 
     @property
     def lower_bound(self) -> bool:
-        """Return whether the load generator was at its limit, so that the median is too low."""
+        """Return whether the median could be higher: the load generator was at its limit."""
         return self._bounded is not None
 
     @property
     def _decisive(self) -> Run | None:
-        """Return the run that makes the rate a lower bound, or else the run nearest to the
-        median."""
+        """Return the run that makes the rate a lower bound, or the run nearest to the median."""
         typical, bounded = self.typical, self._bounded
         return bounded if bounded and typical and not typical.lower_bound else typical
 
     @property
     def bottleneck(self) -> str | None:
-        """Return the host or program that was at its limit; None if the point is not valid, or the
-        bottleneck is unknown."""
+        """Return the host or program that was at its limit; None if it is unknown."""
         return self._decisive.bottleneck if self._decisive else None
 
     @property
@@ -213,15 +208,13 @@ def ratios(above: Point | None, below: Point | None, key: str) -> dict[int, floa
 
 
 def ratio(above: Point | None, below: Point | None, key: str) -> float | None:
-    """Return the ratio of the medians of two data points; None if a run lacks the figure, or if the
-    second median is 0."""
+    """Return the ratio of two medians; None if a run lacks the figure, or if the second is 0."""
     over, under = (point.of_all(key) if point else None for point in (above, below))
     return over.median / under.median if over and under and under.median else None
 
 
 def runs_in_words(points: Iterable[Point]) -> str:
-    """Return how often data points were measured: "one run", "median of 3 runs", "one run, at 100
-    the median of 3"."""
+    """Return how often data points were measured, e.g. "one run, at 100 the median of 3"."""
     levels = grouped((len(point.runs), point.level) for point in points)
     fewest, most = min(levels, default=1), max(levels, default=1)
     if fewest == most:

@@ -64,8 +64,7 @@ class Run(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
     subject: str = Field(validation_alias=AliasChoices("subject", "server"))
-    """The server under test: a server ("epoll"), a baseline ("baseline-epoll"), or a reference
-    server ("nginx")."""
+    """The name of the server under test, e.g. "epoll", "baseline-epoll" or "nginx"."""
     kind: Kind = "server"
     architecture: str | None = None
     """The server that has this architecture: "epoll" for epoll and for baseline-epoll."""
@@ -110,8 +109,7 @@ class Run(BaseModel):
     bottleneck: Bottleneck | None = None
     """The process that was at its limit; "none" if no process was."""
     bottleneck_host: str | None = None
-    """The name of the host at its limit; None with one machine, or if no process was at its
-    limit."""
+    """The name of the host at its limit; None: no host, or everything ran on one machine."""
     lower_bound: bool = False
     """The load generator was at its limit, the server was not: the server may be faster."""
     littles_law: LittlesLaw | None = None

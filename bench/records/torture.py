@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The stored data of a robustness test, torture.json, and its verdicts.
-
-The project's servers must keep the promises that `broken` checks; reference servers make none. A
-server that is slow *during* an attack breaks no promise: the figure shows how slow it was.
-"""
+"""The stored data of a robustness test, torture.json, and its verdicts. The project's servers must
+keep the promises that `broken` checks; reference servers make none. A server that is slow *during*
+an attack breaks no promise: the figure shows how slow it was."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,11 +25,10 @@ Verdict = Literal[
 LEAST: dict[Verdict, float] = {"served": 0.9, "slower": 0.5, "much slower": 0.1}
 """The least share of the rate before the attack for each of these verdicts."""
 QUIET_SHARE = 0.7
-"""A test is disturbed if visitors get less than this share of their requested rate before the
-attack."""
+"""The least share of the requested rate before the attack; with less, a test is disturbed."""
 STARVED_SHARE = 0.2
-"""A test is disturbed if server or visitors wait for a CPU for more than this share of the time
-until the attack ends."""
+"""The largest share of the time until the attack ends for which server or visitors may wait for a
+CPU; with more, a test is disturbed."""
 BACK_SECONDS = 15.0
 """The time limit of a server's recovery: longer than the 10 s for which a client can block it."""
 SLICE = 0.1
@@ -51,8 +48,7 @@ class AttackFacts(BaseModel):
     excused: Sequence[str] = []
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
-    """Whether the crowd's clients are well-behaved, too; then their missing responses count as
-    lost."""
+    """Whether the crowd is well-behaved, so that its missing responses count as lost."""
     crowd_promised: bool = False
     """Whether each client of the crowd must get a response."""
 
@@ -293,8 +289,7 @@ def _not_put_away(cell: TortureCell) -> list[str]:
 
 
 def is_record(path: Path) -> bool:
-    """Return whether `path` is a record of a robustness test, or a folder with such a record. Only
-    the file's name is checked."""
+    """Return whether `path` or a file in the folder `path` has the name of a record."""
     file = store.file_of(path, FILE)
     return file.name == FILE and file.is_file()
 

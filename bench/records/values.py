@@ -22,8 +22,7 @@ else:
     import tomli as tomllib
 
 LONGEST_DELAY_MS = 1500
-"""The longest delay of Redis' replies that an option accepts. It is shorter than the servers'
-timeout for Redis, 2 s."""
+"""The longest delay of Redis' replies: shorter than the servers' timeout for Redis, 2 s."""
 LEAST_QUOTA = 10
 """The kernel's least quota is 1 ms per period, and our period is 10 ms."""
 
@@ -47,8 +46,7 @@ Read = TypeVar("Read")
 
 
 def value_of(option: str, text: str, parse: Callable[[str], Read], example: str = "") -> Read:
-    """Return the value of an option, parsed by `parse`. The UserError names the option and the
-    example."""
+    """Return the value of an option. A UserError of `parse` gets the option and the example."""
     try:
         return parse(text)
     except UserError as error:

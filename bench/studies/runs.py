@@ -98,12 +98,10 @@ def requests_of(
 
 
 def conditions_of(plan: Plan) -> list[Conditions]:
-    """Return all conditions, one chart each, in the order in which they are measured.
-
-    Redis is delayed only for workloads that wait for it. Each closed loop is followed by an open
-    loop at each of the given rates. Without a balancer clients connect to one server, so there is
-    one instance. If the memory of connections is measured, the connections are kept.
-    """
+    """Return all conditions, one chart each, in the order in which they are measured. Redis is
+    delayed only for workloads that wait for it. Each closed loop is followed by an open loop at
+    each of the given rates. Without a balancer clients connect to one server, so there is one
+    instance. If the memory of connections is measured, the connections are kept."""
     names = [name for name in BY_NAME if name != "rate"]
     found: list[Conditions] = []
     for workload in plan.workloads:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Read a study: a TOML file with the measurements of a sweep and the expected results.
-
 bench/studies/now.toml and measure.toml explain all keys. An error in a file names the line, the
-entry and the value.
-"""
+entry and the value."""
 
 import csv
 import difflib
@@ -136,13 +134,11 @@ SIZES = {
     "counted": Size(levels=(4,), requests=100, runs=1),
     "sampled": Size(runs=1),
 }
-"""The default numbers of probes. strace slows a server down; callgrind makes it fifty times
-slower."""
+"""The default numbers of probes. callgrind makes a server fifty times slower."""
 
 
 class Measure(Size):
-    """One entry `measure`. Keys that are no fields are conditions, each with one or several
-    values."""
+    """One entry `measure`. Other keys are conditions, each with one or several values."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -155,8 +151,7 @@ class Measure(Size):
 
     @property
     def varied(self) -> dict[str, tuple[Value, ...]]:
-        """Return the values of each condition by its name. Raises UserError if a value is not
-        valid."""
+        """Return the values of each condition by its name. Raises UserError."""
         return {name: values_of(name, said) for name, said in (self.model_extra or {}).items()}
 
     @property
@@ -206,8 +201,7 @@ class DeclaredStudy(StudyWords, Size):
     chosen: tuple[str, ...] = ()
     """The servers of the project that are measured; empty: the default."""
     stacks: Mode | None = "sampled"
-    """The method that profiles functions here: "sampled" (by perf), "counted" (by callgrind) or
-    None."""
+    """How functions are profiled here: "sampled" (by perf), "counted" (by callgrind), None."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -330,8 +324,7 @@ def published() -> list[str]:
 
 
 def study(word: str) -> DeclaredStudy:
-    """Return a study: one of the project by its name, or a file *.toml. Raise UserError if the
-    study is unknown or not valid."""
+    """Return a study of the project by its name, or a file *.toml. Raise UserError."""
     if word in CHANGES:
         return _read(EXPERIMENTS / f"{word}.toml", title=CHANGES[word])
     if word.endswith(".toml"):
@@ -354,8 +347,7 @@ def _read(file: Path, **more: str) -> DeclaredStudy:
 
 
 def _published(file: Path) -> list[Published]:
-    """Return the rows of a published.csv; empty if it does not exist. Raise UserError if a row is
-    not valid."""
+    """Return the rows of a published.csv, if it exists. Raise UserError if a row is not valid."""
     if not file.exists():
         return []
     with file.open(encoding="utf-8", newline="") as lines:

@@ -104,8 +104,7 @@ def _answer(results: Results, folder: Path, out: Console) -> None:
 
 @contextlib.contextmanager
 def log_into(folder: Path) -> Iterator[None]:
-    """Append the log of the package `bench` to the folder's log.txt during the `with` block. Each
-    line begins with the time."""
+    """Append the log of the package `bench` to the folder's log.txt during the `with` block."""
     handler = logging.FileHandler(folder / LOG)
     handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     package = logging.getLogger("bench")

@@ -11,14 +11,7 @@ from bench.records.conditions import ASPECTS, Value
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Plan
 from bench.records.results import KeptOptions, Results
-from bench.records.values import (
-    add_results,
-    add_value,
-    path,
-    positive,
-    value_of,
-    words_of,
-)
+from bench.records.values import add_results, add_value, path, positive, value_of, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
 from bench.stations.sampling import how_stacks
@@ -50,11 +43,9 @@ class SweepOptions(KeptOptions):
     not_wanted: Mapping[str, str] = {}
     """The servers that the user does not want to install, by name, each with the reason."""
     concludes: bool = True
-    """Whether the sweep prints all rates at the end; False if the calling command evaluates the
-    results itself."""
+    """Whether the sweep prints all rates at the end; False if its caller evaluates the results."""
     answers: bool = False
-    """Whether this is the default sweep, which ends with a ranking: no option changes how the
-    sweep measures."""
+    """Whether the sweep ends with a ranking: no option changes how the default sweep measures."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
         """Return the options with the runs for a ranking, if this is the default sweep."""

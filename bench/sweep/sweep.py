@@ -47,11 +47,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def resume(folder: Path, redis: str | None = None) -> Done:
-    """Make the missing runs in a folder of results.
-
-    If the sweep used a Redis with a password, `redis` must be the URL of this Redis. Raises
-    UserError.
-    """
+    """Make the missing runs in a folder of results. If the sweep used a Redis with a password,
+    `redis` must be the URL of this Redis. Raises UserError."""
     old = store.load(folder / "results.json")
     if old.state == "complete":
         raise UserError(f"{folder} is complete: nothing to resume")

@@ -25,12 +25,9 @@ class Machine(BaseModel):
     def describe(self) -> str:
         """Return a line: "Intel Xeon, 2 CPUs, Linux 6.1", without unknown parts. The suffix of the
         kernel's release is left out because it names one machine's build."""
-        parts = (
-            self.cpu_model,
-            plural(self.cpus, "CPU") if self.cpus else None,
-            f"Linux {'.'.join(self.kernel.split('.')[:2])}" if self.kernel else None,
-        )
-        return ", ".join(part for part in parts if part) or "machine not recorded"
+        cpus = plural(self.cpus, "CPU") if self.cpus else None
+        linux = f"Linux {'.'.join(self.kernel.split('.')[:2])}" if self.kernel else None
+        return ", ".join(filter(None, (self.cpu_model, cpus, linux))) or "machine not recorded"
 
 
 class Checkout(BaseModel):

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Data points: all runs of one server under the same conditions at one level, and their figures.
-A figure is the median of the runs, with the lowest and the highest value. Every table, chart,
-comparison and export reads its figures from here."""
+"""The kinds of figures, and data points: all runs of one server under the same conditions at one
+level, with their figures. A figure is the median of the runs, with the lowest and the highest
+value. Every table, chart, comparison and export reads its figures from here."""
 
+import csv
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from bench.records.conditions import CellKey
 from bench.records.figures import QUIET, HostFigures, grouped
-from bench.records.metrics import BY_KEY
 from bench.records.results import Results
 from bench.records.run import Held, Reason, Run
 
@@ -19,6 +20,51 @@ LEAST_NOISE = 0.03
 """Smaller differences are never reported as a change."""
 NOISE_OF_ONE = 0.10
 """The assumed noise of a single run."""
+
+
+class Metric(NamedTuple):
+    """One kind of figure of a run: a row of metrics.csv. `read` in the file is the path of an
+    attribute of the run, or the ratio of two paths. Of several paths, the first path whose first
+    attribute the run has is used: a file of version 1 has no process figures and no latency, so the
+    server's final statistics and ab's summary are used."""
+
+    key: str
+    label: str
+    """The name in table headings, tooltips and axes."""
+    unit: str
+    paths: str
+    """The column `read`: paths, separated by spaces."""
+    better: str
+    """Whether "more" or "less" is better."""
+    exported: str
+    """Whether the exports have this figure: "yes" or "no"."""
+    about: str
+    """The description for the schema of the exports."""
+
+    def read(self, run: Run) -> float | None:
+        """Return the figure of a run; None if it was not measured."""
+        for path in self.paths.split():
+            if getattr(run, path.split(".")[0]) is not None:
+                above, _, below = path.partition("/")
+                value, by = _at(run, above), _at(run, below) if below else None
+                return value if not below else value / by if value is not None and by else None
+        return None
+
+
+def _at(run: Run, path: str) -> float | None:
+    found: Any = run
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else getattr(found, name)
+    value: float | None = found
+    return value
+
+
+with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") as _file:
+    _, *_ROWS = csv.reader(_file)
+BY_KEY = {key: Metric(key, *more) for key, *more in _ROWS}
+METRICS = tuple(metric for metric in BY_KEY.values() if metric.exported == "yes")
+"""The figures of the exports, in the order of their columns. Others are used for calculations."""
+PERCENTILES = ("p50", "p90", "p99", "p999", "max")
 HOST_FIGURES = tuple(name for name in HostFigures.model_fields if name not in ("role", "name"))
 
 

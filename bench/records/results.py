@@ -101,7 +101,7 @@ class Expect(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     figure: str = "cpu_load"
-    """A key of bench.records.metrics."""
+    """A key of bench.records.points."""
     server: str = ""
     """Empty: each server that no other expectation names."""
     versus: tuple[str, ...] = ()

@@ -19,8 +19,7 @@ from pydantic import BaseModel, ValidationError
 from bench.records.conditions import Conditions
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Frame
-from bench.records.metrics import BY_KEY, METRICS
-from bench.records.points import Point
+from bench.records.points import BY_KEY, METRICS, Point
 from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
 from bench.records.run import Run
 

@@ -172,7 +172,6 @@ def one_of(what: str, text: str, known: Collection[str]) -> str:
 def path(text: str) -> str:
     """Return a path with its query. It must not begin with //, because a host's name follows //."""
     if not re.fullmatch(r"/(?!/)[^\s#]*", text) or not text.isprintable():
-        raise UserError(
-            f"{text!r} is not a path: a path begins with one / and has no blank and no #"
-        )
+        why = "a path begins with one / and has no blank and no #"
+        raise UserError(f"{text!r} is not a path: {why}")
     return text

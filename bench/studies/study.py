@@ -16,8 +16,8 @@ from bench.records.conditions import BY_NAME as CONDITIONS
 from bench.records.conditions import CHANGES, Conditions, Value
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Mode
-from bench.records.metrics import BY_KEY
 from bench.records.plan import Plan
+from bench.records.points import BY_KEY
 from bench.records.results import OTHER_SIDES, Expect, Measured, PeerStudy, Published, StudyWords
 from bench.records.values import one_of, toml_of
 from bench.records.workloads import WORKLOADS

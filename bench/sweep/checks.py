@@ -133,10 +133,8 @@ def _causes(seen: Evidence) -> Iterator[str]:
     """Yield the kernel's actions that may have caused a failure, and their fixes."""
     kernels = [tcp for host in seen.loaded.hosts if (tcp := host.report.host.tcp)]
     if forgotten := sum(tcp.time_wait_overflows for tcp in kernels):
-        yield (
-            f"the kernel had no room for {forgotten:,} connections in TIME_WAIT and may have "
-            f"reset their clients; fix: {TIME_WAIT_FIX}"
-        )
+        words = f"the kernel had no room for {forgotten:,} connections in TIME_WAIT"
+        yield f"{words} and may have reset their clients; fix: {TIME_WAIT_FIX}"
     if overflows := sum(tcp.listen_overflows for tcp in kernels):
         uses = [use for host in seen.loaded.hosts if (use := host.report.servers)]
         backlogs = [use.own_backlog for use in uses if use.own_backlog is not None]
@@ -144,10 +142,8 @@ def _causes(seen: Evidence) -> Iterator[str]:
         fix = ACCEPT_QUEUE_FIX
         if short is not None:
             fix = f"a larger backlog than the server's own of {short:,} (--backlog)"
-        yield (
-            f"connections met a full accept queue {overflows:,} times and clients tried again "
-            f"later; fix: {fix}"
-        )
+        words = f"connections met a full accept queue {overflows:,} times"
+        yield f"{words} and clients tried again later; fix: {fix}"
 
 
 def _checks(seen: Evidence) -> Iterator[Check]:
@@ -329,10 +325,8 @@ def _check_little(seen: Evidence) -> Iterator[Check]:
         longest=run.latency.max / 1000 if run.latency else 0.0,
         foreign=(run.process and run.process.foreign_share) or 0.0,
     )
-    detail = (
-        f"{law.rate:,.0f} requests/s of {law.mean_ms:,.1f} ms each are {law.product:,.1f} at once, "
-        f"not {law.concurrency:,}"
-    )
+    detail = f"{law.rate:,.0f} requests/s of {law.mean_ms:,.1f} ms each are {law.product:,.1f}"
+    detail += f" at once, not {law.concurrency:,}"
     label = "too little load" if law.deviation < 0 else "impossible"
     yield _check("Little's law", -below <= law.deviation <= above, label, detail)
 
@@ -355,10 +349,8 @@ def _check_idle(seen: Evidence) -> Iterator[Check]:
         return
     detail = f"only {idle.held:,} of {idle.asked:,} idle connections were open at the end"
     yield _check("idle connections", idle.held >= HELD_SHARE * idle.asked, "not idle", detail)
-    detail = (
-        f"the server closed idle connections {idle.reopened:,} times, with {idle.asked:,} planned: "
-        "opening them again is an additional load"
-    )
+    detail = f"the server closed idle connections {idle.reopened:,} times, with {idle.asked:,} "
+    detail += "planned: opening them again is an additional load"
     yield _check("they stay", idle.reopened <= idle.asked, "not idle", detail)
 
 

@@ -41,10 +41,8 @@ def took(run: Run) -> str:
 
 def line_for(run: Run) -> str:
     """Return a line with a run and its outcome."""
-    return (
-        f"{run.subject:<18} {run.concurrency:>6,} connections  "
-        f"{run.conditions.describe():<12}  {outcome_text(run)}"
-    )
+    configuration = f"{run.subject:<18} {run.concurrency:>6,} connections"
+    return f"{configuration}  {run.conditions.describe():<12}  {outcome_text(run)}"
 
 
 def outcome_text(run: Run) -> str:

@@ -160,11 +160,9 @@ def _plan(options: argparse.Namespace) -> Plan:
     workloads = named(words_of(options.workloads)) or (DEFAULT_WORKLOAD,)
     if options.path:
         workloads = (workload_for(options.path).name,)
-    writing = [name for name in workloads if workload_for(name).private_only]
+    writing = ", ".join(name for name in workloads if workload_for(name).private_only)
     if options.redis and writing:
-        raise UserError(
-            f"{', '.join(writing)}: writes data, so it needs a private Redis. Leave out --redis"
-        )
+        raise UserError(f"{writing}: writes data, so it needs a private Redis. Leave out --redis")
     servers = words_of(options.servers)
     levels = [value_of("--levels", x, positive, "20,100,500") for x in words_of(options.levels)]
     plan = Plan(
@@ -184,15 +182,13 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 
 def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
-    found = {}
+    found: dict[str, tuple[Value, ...]] = {}
     for aspect in ASPECTS:
         words = words_of(getattr(options, aspect.name))
         if aspect.name == "keep_alive":
             words = [each for word in words for each in BOTH.get(word, (word,))]
-        if words:
-            found[aspect.name] = tuple(
-                value_of(aspect.option, word, aspect.parse) for word in words
-            )
+        values = tuple(value_of(aspect.option, word, aspect.parse) for word in words)
+        found |= {aspect.name: values} if values else {}
     return found
 
 

@@ -123,10 +123,8 @@ def _calm(site: Site, deadline: float) -> Weight:
 
 def _outcome(before: Weight, held: Weight, connections: int, begin: float) -> Outcome:
     if held.descriptors < connections:
-        raise NoFigure(
-            f"the server held only {held.descriptors:,} descriptors when its memory was read"
-        )
-    memory = MemoryFigures(
-        connections=connections, before=before.pss, pss=held.pss, anonymous=held.anonymous
-    )
+        had = f"only {held.descriptors:,} descriptors"
+        raise NoFigure(f"the server held {had} when its memory was read")
+    figures = {"before": before.pss, "pss": held.pss, "anonymous": held.anonymous}
+    memory = MemoryFigures(connections=connections, **figures)
     return Outcome(memory=memory, wall_seconds=time.monotonic() - begin)

@@ -28,7 +28,6 @@ READER_LEFT = 128 + signal.SIGPIPE
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MADE_AS = {"sweep": "bench", "hosts": "bench"}
 """The make targets whose names differ from the names of their commands."""
-DISTRIBUTION = "zerohttpd-seven"
 
 
 class Command(NamedTuple):
@@ -177,6 +176,6 @@ def parser() -> argparse.ArgumentParser:
 def version() -> str:
     """Return the project's version from pyproject.toml."""
     try:
-        return metadata.version(DISTRIBUTION)
+        return metadata.version("zerohttpd-seven")
     except metadata.PackageNotFoundError:
         return "not installed"

@@ -38,7 +38,7 @@ from bench.host.kernel import raise_descriptors
 from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import UserError
-from bench.records.values import add_value, each_of, whole
+from bench.records.values import Parser, add_value, each_of, whole
 from bench.subjects.subject import Subject, said_of
 
 NAMES = [stage.name for stage in STAGES]
@@ -152,7 +152,7 @@ def build(built: Built) -> tuple[Subject | None, StageOutcome]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd grade",
         description="Grade a server stage by stage, and explain each fault with a proof.",
     )

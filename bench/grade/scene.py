@@ -24,7 +24,8 @@ from bench.grade.building import Built, Expected, SeededSite
 from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
 from bench.grade.threads import kept_lock
-from bench.host.process import StartError, demand_seconds, lines_at_ends, task_folders
+from bench.host.kernel import demand_seconds, task_folders
+from bench.host.process import StartError, lines_at_ends
 from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import end
 from bench.load.client import Client, NoAnswer, NotHttp, Response, request

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from bench.host.process import task_folders
+from bench.host.kernel import task_folders
 from bench.host.programs import call_name
 
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2

@@ -17,7 +17,7 @@ from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import Interrupted, UserError
 from bench.records.store import replace
-from bench.records.values import add_value, each_of, whole
+from bench.records.values import Parser, add_value, each_of, whole
 from bench.records.words import plural
 
 _say = partial(print, flush=True)
@@ -78,7 +78,9 @@ def _submissions(folder: Path, output: Path) -> list[Submission]:
 def _text_of(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise UserError(f"--moodle: {file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise UserError(f"--moodle: {file} cannot be read: {error}") from error
 
 
@@ -92,7 +94,7 @@ def _similar(prepared: Sequence[Graded], work: Path, watch: SignalWatch) -> Simi
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd grade-all",
         description="Grade the submissions of a class, one after another. A second call grades "
         "only submissions that are new or have changed.",

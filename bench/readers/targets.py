@@ -13,8 +13,7 @@ from rich.console import Console
 
 from bench.readers.console import Table, say
 from bench.records.conditions import CellKey
-from bench.records.metrics import BY_KEY
-from bench.records.points import Point, data_points, ratio
+from bench.records.points import BY_KEY, Point, data_points, ratio
 from bench.records.results import BASELINE, ITSELF, Expect, Results
 from bench.records.values import toml_of
 from bench.records.words import figure, plural

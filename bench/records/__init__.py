@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Models of stored data (runs, conditions, plans, figures), and how they are read and written.
-This package does not depend on how a run is made.
-"""
+"""Stored data (runs, conditions, plans, figures), independent of how a run is made."""

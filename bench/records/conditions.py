@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A configuration: a server under test, the conditions of the measurement, a concurrency level.
-
-A condition is a field of Conditions and a table of conditions.toml. Command line, titles, file
-names, CSV and exports are derived from the two. docs/how-to/extend-the-benchmark.md shows how to
-add a condition.
-"""
+"""A configuration: a server under test, the conditions of the measurement, a concurrency level. A
+condition is a field of Conditions and a table of conditions.toml. Command line, titles, file names,
+CSV and exports are derived from the two, see docs/how-to/extend-the-benchmark.md."""
 
 from pathlib import Path
 from typing import NamedTuple, get_args, get_type_hints
@@ -139,8 +136,7 @@ class Aspect(BaseModel):
     read: str = ""
     """The function of `bench.records.values` that parses a word; empty: `known` has all words."""
     words: str | dict[str, str]
-    """The text in a title, for values other than the default; or the text of each word. {}: the
-    value; {word}: the word."""
+    """The text in a title, or the text of each word. {}: the value; {word}: the word."""
     slug: str = "{}"
     """The text in a file's name; {}: the word."""
     metavar: str = "N"

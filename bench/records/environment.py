@@ -12,8 +12,7 @@ from bench.records.words import plural
 
 
 class Machine(BaseModel):
-    """The machine that the sweep ran on. A value is None if an older file lacks it, or if the
-    kernel does not know it."""
+    """The machine that the sweep ran on. None: unknown, or not in an older file."""
 
     system: str | None = None
     kernel: str | None = None
@@ -26,12 +25,9 @@ class Machine(BaseModel):
     def describe(self) -> str:
         """Return a line: "Intel Xeon, 2 CPUs, Linux 6.1", without unknown parts. The suffix of the
         kernel's release is left out because it names one machine's build."""
-        parts = (
-            self.cpu_model,
-            plural(self.cpus, "CPU") if self.cpus else None,
-            f"Linux {'.'.join(self.kernel.split('.')[:2])}" if self.kernel else None,
-        )
-        return ", ".join(part for part in parts if part) or "machine not recorded"
+        cpus = plural(self.cpus, "CPU") if self.cpus else None
+        linux = f"Linux {'.'.join(self.kernel.split('.')[:2])}" if self.kernel else None
+        return ", ".join(filter(None, (self.cpu_model, cpus, linux))) or "machine not recorded"
 
 
 class Checkout(BaseModel):
@@ -112,8 +108,7 @@ class SystemLimits(BaseModel):
     time_wait_reuse: int
     """0 never, 1 always, 2 on the loopback interface."""
     time_wait_memory: int = UNLIMITED
-    """The largest number of connections that the kernel keeps in TIME_WAIT, see
-    `bench.host.kernel`."""
+    """The kernel's limit of connections in TIME_WAIT, see `bench.host.kernel`."""
     tasks: int = UNLIMITED
     """The lowest limit for the number of processes and threads."""
     tasks_name: str = "no limit"
@@ -143,8 +138,7 @@ class Finding(BaseModel):
     have: str
     need: str
     levels: list[int]
-    """The levels that are affected: concurrent connections, idle ones included; for ab's own limit
-    only the connections of ab."""
+    """The affected levels: all concurrent connections; for ab's own limit only those of ab."""
     impossible: bool = False
     """True: these levels are skipped. False: they are run, but may fail or be slower."""
     consequence: str
@@ -172,8 +166,6 @@ class Head(BaseModel):
 
 
 State = Literal["well", "note", "warning", "impossible"]
-
-
 NOT_WELL: frozenset[State] = frozenset({"warning", "impossible"})
 
 
@@ -188,7 +180,3 @@ class DoctorLine(BaseModel):
     state: State = "well"
     fix: str = ""
     """The command that fixes the problem; empty if all is well or there is no fix."""
-
-    def in_words(self) -> tuple[str, str, str, str]:
-        """Return state, topic, found value and needed value."""
-        return self.state, self.topic, self.have, self.need

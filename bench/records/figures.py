@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Models of the figures that are measured in a run.
-
-A figure is None if it was not measured, or if the machine could not provide it. Milliseconds and
-seconds are floats, megabytes are 10^6 bytes.
-"""
+"""Models of the figures that are measured in a run. A figure is None if it was not measured, or if
+the machine could not provide it. Milliseconds and seconds are floats, megabytes are 10^6 bytes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeVar
@@ -12,11 +9,9 @@ from pydantic import BaseModel, Field
 
 Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
 Generator = Literal["ab", "wrk", "wrk-pipelined"]
-"""The load generator of the closed loop: ab with HTTP/1.0, or wrk with HTTP/1.1, which may send
-several requests at once."""
+"""The load generator of the closed loop: ab with HTTP/1.0, or wrk with HTTP/1.1."""
 Cores = Literal["one", "all"]
-"""The cores of a server: a core of its own, or all cores of the host, shared with other
-processes."""
+"""The cores of a server: a core of its own, or all cores, shared with other processes."""
 Balancer = Literal["none", "close", "keep"]
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "baseline", "reference"]
@@ -25,11 +20,9 @@ Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "coun
 answer; open: requests are sent at a constant rate; parked: each connection gets one answer and is
 kept; pending: each connection sends one request, and Redis is paused, so that none is answered. The
 other modes use the load of the closed loop. traced: system calls are counted; sampled: a profiler
-takes thousands of samples a second; counted: instructions are counted.
-"""
+takes thousands of samples a second; counted: instructions are counted."""
 PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
 """The modes without a rate, but with other figures."""
-
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -78,8 +71,7 @@ class TcpProblems(BaseModel):
 
 class ProcessFigures(TcpProblems):
     """The figures of the server under load: all its processes and threads, ended ones included.
-    With several instances, figures are their sums. The TCP problems are those of the server's
-    hosts."""
+    Figures of several instances are added. The TCP problems are those of the server's hosts."""
 
     cpu_user_s: float
     cpu_system_s: float
@@ -175,8 +167,7 @@ class HostFigures(TcpProblems):
     cpu_share: float
     """CPU time divided by the CPU time that the host may use: 1.0 is its limit."""
     throttled_share: float | None = None
-    """The share of the quota's periods in which the host was stopped; None: no quota, or
-    unknown."""
+    """The share of the quota's periods in which the host was stopped; None without a quota."""
 
 
 class AbFigures(BaseModel):
@@ -216,8 +207,7 @@ class WrkFigures(BaseModel):
     closes: int
     """Answers with `Connection: close`."""
     errors: dict[str, int]
-    """Connections that could not be opened, broke, could not be written to, or did not answer in
-    time."""
+    """Connections that could not be opened, failed, or did not answer in time."""
 
     @property
     def complete(self) -> int:
@@ -258,17 +248,12 @@ class ServerStatistics(BaseModel):
         return self._part(self.cpu_system_s)
 
     def _part(self, of: float | None) -> float | None:
-        total = (self.cpu_user_s or 0.0) + (self.cpu_system_s or 0.0)
-        return (
-            self.cpu_us_per_request * (of or 0.0) / total
-            if self.cpu_us_per_request is not None and total > 0
-            else None
-        )
+        each, spent = self.cpu_us_per_request, (self.cpu_user_s or 0.0) + (self.cpu_system_s or 0.0)
+        return each * (of or 0.0) / spent if each is not None and spent > 0 else None
 
 
 QUIET = 0.10
-"""The machine was quiet if other processes used at most this share of the server's CPU (median of
-the runs of a configuration)."""
+"""The largest share of the server's CPU that other processes use on a quiet machine (median)."""
 
 
 class MemoryFigures(BaseModel):

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Data points: all runs of one server under the same conditions at one level, and their figures.
+"""The kinds of figures, and data points: all runs of one server under the same conditions at one
+level, with their figures. A figure is the median of the runs, with the lowest and the highest
+value. Every table, chart, comparison and export reads its figures from here."""
 
-Every table, chart, comparison and export reads its figures from here. A figure of a data point is
-the median of its runs, with the lowest and the highest value.
-"""
-
+import csv
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from bench.records.conditions import CellKey
 from bench.records.figures import QUIET, HostFigures, grouped
-from bench.records.metrics import BY_KEY
 from bench.records.results import Results
 from bench.records.run import Held, Reason, Run
 
@@ -21,6 +20,51 @@ LEAST_NOISE = 0.03
 """Smaller differences are never reported as a change."""
 NOISE_OF_ONE = 0.10
 """The assumed noise of a single run."""
+
+
+class Metric(NamedTuple):
+    """One kind of figure of a run: a row of metrics.csv. `read` in the file is the path of an
+    attribute of the run, or the ratio of two paths. Of several paths, the first path whose first
+    attribute the run has is used: a file of version 1 has no process figures and no latency, so the
+    server's final statistics and ab's summary are used."""
+
+    key: str
+    label: str
+    """The name in table headings, tooltips and axes."""
+    unit: str
+    paths: str
+    """The column `read`: paths, separated by spaces."""
+    better: str
+    """Whether "more" or "less" is better."""
+    exported: str
+    """Whether the exports have this figure: "yes" or "no"."""
+    about: str
+    """The description for the schema of the exports."""
+
+    def read(self, run: Run) -> float | None:
+        """Return the figure of a run; None if it was not measured."""
+        for path in self.paths.split():
+            if getattr(run, path.split(".")[0]) is not None:
+                above, _, below = path.partition("/")
+                value, by = _at(run, above), _at(run, below) if below else None
+                return value if not below else value / by if value is not None and by else None
+        return None
+
+
+def _at(run: Run, path: str) -> float | None:
+    found: Any = run
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else getattr(found, name)
+    value: float | None = found
+    return value
+
+
+with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") as _file:
+    _, *_ROWS = csv.reader(_file)
+BY_KEY = {key: Metric(key, *more) for key, *more in _ROWS}
+METRICS = tuple(metric for metric in BY_KEY.values() if metric.exported == "yes")
+"""The figures of the exports, in the order of their columns. Others are used for calculations."""
+PERCENTILES = ("p50", "p90", "p99", "p999", "max")
 HOST_FIGURES = tuple(name for name in HostFigures.model_fields if name not in ("role", "name"))
 
 
@@ -40,8 +84,7 @@ class Spread:
 
     @property
     def noise(self) -> float:
-        """Return the range divided by the median, at least LEAST_NOISE. For one run, return
-        NOISE_OF_ONE."""
+        """Return the range divided by the median, or the assumed noise."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 
@@ -108,10 +151,9 @@ class Point:
 
     def __getitem__(self, key: str) -> float:
         """Return the median of one kind of figure; raise KeyError if it was not measured."""
-        found = self.spread(key)
-        if found is None:
+        if (found := self.get(key)) is None:
             raise KeyError(key)
-        return found.median
+        return found
 
     @property
     def held(self) -> bool:
@@ -154,21 +196,18 @@ class Point:
 
     @property
     def lower_bound(self) -> bool:
-        """Return whether the median could be higher, because the load generator was at its
-        limit."""
+        """Return whether the median could be higher: the load generator was at its limit."""
         return self._bounded is not None
 
     @property
     def _decisive(self) -> Run | None:
-        """Return the run that makes the rate a lower bound, or else the run nearest to the
-        median."""
+        """Return the run that makes the rate a lower bound, or the run nearest to the median."""
         typical, bounded = self.typical, self._bounded
         return bounded if bounded and typical and not typical.lower_bound else typical
 
     @property
     def bottleneck(self) -> str | None:
-        """Return the host or program that was at its limit; None if the point is not valid, or the
-        bottleneck is unknown."""
+        """Return the host or program that was at its limit; None if it is unknown."""
         return self._decisive.bottleneck if self._decisive else None
 
     @property
@@ -181,15 +220,15 @@ class Point:
         """Return the medians of each host's figures over the runs."""
         hosts = (host for run in self.runs if self.state == "held" for host in run.hosts)
         groups = grouped(((host.role, host.name), host) for host in hosts)
-        return tuple(_median_host(found) for found in groups.values())
+        return tuple(
+            found[0].model_copy(update={name: _middle(found, name) for name in HOST_FIGURES})
+            for found in groups.values()
+        )
 
 
-def _median_host(found: Sequence[HostFigures]) -> HostFigures:
-    values: dict[str, float | None] = {}
-    for name in HOST_FIGURES:
-        known = [value for host in found if (value := getattr(host, name)) is not None]
-        values[name] = statistics.median_high(known) if known else None
-    return found[0].model_copy(update=values)
+def _middle(hosts: Sequence[HostFigures], name: str) -> float | None:
+    known = [value for host in hosts if (value := getattr(host, name)) is not None]
+    return statistics.median_high(known) if known else None
 
 
 def data_points(results: Results) -> dict[CellKey, Point]:
@@ -215,15 +254,13 @@ def ratios(above: Point | None, below: Point | None, key: str) -> dict[int, floa
 
 
 def ratio(above: Point | None, below: Point | None, key: str) -> float | None:
-    """Return the ratio of the medians of two data points; None if a run lacks the figure, or if the
-    second median is 0."""
+    """Return the ratio of two medians; None if a run lacks the figure, or if the second is 0."""
     over, under = (point.of_all(key) if point else None for point in (above, below))
     return over.median / under.median if over and under and under.median else None
 
 
 def runs_in_words(points: Iterable[Point]) -> str:
-    """Return how often data points were measured: "one run", "median of 3 runs", "one run, at 100
-    the median of 3"."""
+    """Return how often data points were measured, e.g. "one run, at 100 the median of 3"."""
     levels = grouped((len(point.runs), point.level) for point in points)
     fewest, most = min(levels, default=1), max(levels, default=1)
     if fewest == most:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The stored data of a sweep: results.json (everything) and results.csv (a row for each run).
-
-Both are written again after every run, to a new file that then replaces the old one. So there is
-always a complete file, also after Ctrl-C or SIGKILL.
+After every run, new files replace both, so there are complete files even after SIGKILL.
 
 The schema of results.json is this module's models. `schema_version` is increased if a reader of the
 older schema would misread the newer one. Files of versions 1 to 3 can be read: missing fields are
@@ -103,7 +101,7 @@ class Expect(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     figure: str = "cpu_load"
-    """A key of bench.records.metrics."""
+    """A key of bench.records.points."""
     server: str = ""
     """Empty: each server that no other expectation names."""
     versus: tuple[str, ...] = ()
@@ -232,9 +230,7 @@ class Results(Head, BaseModel):
         return {name: value for name, value in found.items() if value is not None}
 
 
-OUTLIER_SHARE = 0.10
-OUTLIER_DEVIATIONS = 4.0
-OUTLIER_RUNS = 3
+OUTLIER_SHARE, OUTLIER_DEVIATIONS, OUTLIER_RUNS = 0.10, 4.0, 3
 
 
 def flag_outliers(runs: Sequence[Run]) -> None:

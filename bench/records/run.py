@@ -33,6 +33,10 @@ from bench.records.figures import (
     WrkFigures,
 )
 
+Held = Literal["held", "failed", "skipped"]
+OLD_WORKLOADS = {"/guestbook": "guestbook", "/redirect": "redirect", "/sorted": "sorted"}
+"""Paths that name a workload in files of version 1."""
+
 
 class Check(BaseModel):
     """A check of a run and its result."""
@@ -43,13 +47,6 @@ class Check(BaseModel):
     """The failure in one or two words, for the table."""
     detail: str = ""
     """The failure in a sentence."""
-
-
-Held = Literal["held", "failed", "skipped"]
-
-
-OLD_WORKLOADS = {"/guestbook": "guestbook", "/redirect": "redirect", "/sorted": "sorted"}
-"""Paths that name a workload in files of version 1."""
 
 
 class Reason(BaseModel):
@@ -67,8 +64,7 @@ class Run(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
     subject: str = Field(validation_alias=AliasChoices("subject", "server"))
-    """The server under test: a server ("epoll"), a baseline ("baseline-epoll"), or a reference
-    server ("nginx")."""
+    """The name of the server under test, e.g. "epoll", "baseline-epoll" or "nginx"."""
     kind: Kind = "server"
     architecture: str | None = None
     """The server that has this architecture: "epoll" for epoll and for baseline-epoll."""
@@ -88,12 +84,10 @@ class Run(BaseModel):
     seconds: float = 0.0
     """The time of the whole run: start of the server, warm-up, load, end of the server."""
     waited: float = 0.0
-    """Additional seconds of waiting until older connections left TIME_WAIT, see
-    `bench.host.kernel`."""
+    """Additional seconds until older connections left TIME_WAIT, see `bench.host.kernel`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
-    """The number of times that the server closed an idle connection during the load. The connection
-    was then opened again."""
+    """How often the server closed an idle connection during the load, which was opened again."""
     ab_command: list[str] = []
     """The load generator's command line, also for other generators than ab."""
     ab: AbFigures | None = None
@@ -115,8 +109,7 @@ class Run(BaseModel):
     bottleneck: Bottleneck | None = None
     """The process that was at its limit; "none" if no process was."""
     bottleneck_host: str | None = None
-    """The name of the host at its limit; None if everything ran on one machine, or no process was
-    at its limit."""
+    """The name of the host at its limit; None: no host, or everything ran on one machine."""
     lower_bound: bool = False
     """The load generator was at its limit, the server was not: the server may be faster."""
     littles_law: LittlesLaw | None = None
@@ -138,12 +131,10 @@ class Run(BaseModel):
 
     @model_serializer(mode="wrap")
     def _spread(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
-        kept: dict[str, object] = handler(self)
-        if "conditions" not in kept:
-            return kept
-        at = list(kept).index("conditions")
-        pairs = list(kept.items())
-        return dict([*pairs[:at], *self.conditions._asdict().items(), *pairs[at + 1 :]])
+        found: dict[str, object] = {}
+        for name, value in handler(self).items():
+            found |= self.conditions._asdict() if name == "conditions" else {name: value}
+        return found
 
     @property
     def key(self) -> CellKey:

@@ -19,8 +19,7 @@ from pydantic import BaseModel, ValidationError
 from bench.records.conditions import Conditions
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Frame
-from bench.records.metrics import BY_KEY, METRICS
-from bench.records.points import Point
+from bench.records.points import BY_KEY, METRICS, Point
 from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
 from bench.records.run import Run
 
@@ -28,8 +27,6 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 """Any JSON value."""
 NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters (e.g. of a terminal), surrogates, and others that XML does not allow."""
-
-
 LARGEST = 1e30
 """All numbers must be smaller than this number, so that their sums and ratios are finite."""
 OLD_NAMES = {
@@ -187,8 +184,7 @@ def file_of(path: Path, name: str = "results.json") -> Path:
 def load(path: Path) -> Results:
     """Read a results.json, or the results.json of a folder. Raises UserError if the file is not a
     result of a sweep, or has a newer version."""
-    words = "result of a sweep"
-    return record(Results, file_of(path), words, SCHEMA_VERSION, schema=SCHEMA)
+    return record(Results, file_of(path), "result of a sweep", SCHEMA_VERSION, schema=SCHEMA)
 
 
 def latest_unfinished(parent: Path) -> Path:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The stored data of a robustness test, torture.json, and its verdicts.
-
-The project's servers must keep the promises that `broken` checks; reference servers make none. A
-server that is slow *during* an attack breaks no promise: the figure shows how slow it was.
-"""
+"""The stored data of a robustness test, torture.json, and its verdicts. The project's servers must
+keep the promises that `broken` checks; reference servers make none. A server that is slow *during*
+an attack breaks no promise: the figure shows how slow it was."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,18 +22,15 @@ FILE = "torture.json"
 Verdict = Literal[
     "served", "slower", "much slower", "waiting", "broken", "no figure", "left out", "not reached"
 ]
-AS_BEFORE, SLOWER, MUCH_SLOWER = 0.9, 0.5, 0.1
-"""The least shares of the rate before the attack for the verdicts served, slower, much slower."""
+LEAST: dict[Verdict, float] = {"served": 0.9, "slower": 0.5, "much slower": 0.1}
+"""The least share of the rate before the attack for each of these verdicts."""
 QUIET_SHARE = 0.7
-"""A test is disturbed if visitors get less than this share of their requested rate before the
-attack."""
+"""The least share of the requested rate before the attack; with less, a test is disturbed."""
 STARVED_SHARE = 0.2
-"""A test is disturbed if server or visitors wait for a CPU for more than this share of the time
-until the attack ends."""
+"""The largest share of the time until the attack ends for which server or visitors may wait for a
+CPU; with more, a test is disturbed."""
 BACK_SECONDS = 15.0
-"""The time limit of a server's recovery: longer than the 10 s for which a client can block the
-server."""
-
+"""The time limit of a server's recovery: longer than the 10 s for which a client can block it."""
 SLICE = 0.1
 """The length of the intervals of `TortureCell.course`, in seconds."""
 
@@ -53,8 +48,7 @@ class AttackFacts(BaseModel):
     excused: Sequence[str] = []
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
-    """Whether the crowd's clients are well-behaved, too; then their missing responses count as
-    lost."""
+    """Whether the crowd is well-behaved, so that its missing responses count as lost."""
     crowd_promised: bool = False
     """Whether each client of the crowd must get a response."""
 
@@ -184,8 +178,7 @@ class Record(Head, BaseModel):
 
     def cell(self, subject: str, attack: str) -> TortureCell | None:
         """Return the test of a server under an attack; None if there is none yet."""
-        pairs = (c for c in self.cells if (c.subject, c.attack) == (subject, attack))
-        return next(pairs, None)
+        return next((c for c in self.cells if (c.subject, c.attack) == (subject, attack)), None)
 
     def facts(self, cell: TortureCell) -> AttackFacts:
         """Return the description of a test's attack."""
@@ -243,11 +236,7 @@ def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
     if exact is None:
         return "no figure" if cell.before else "left out"
     held = round(exact, 2)  # the value that is shown
-    if held >= AS_BEFORE:
-        return "served"
-    if held >= SLOWER:
-        return "slower"
-    return "much slower" if held >= MUCH_SLOWER else "waiting"
+    return next((word for word, least in LEAST.items() if held >= least), "waiting")
 
 
 def broken(cell: TortureCell, facts: AttackFacts) -> list[str]:
@@ -300,8 +289,7 @@ def _not_put_away(cell: TortureCell) -> list[str]:
 
 
 def is_record(path: Path) -> bool:
-    """Return whether `path` is a record of a robustness test, or a folder with such a record. Only
-    the file's name is checked."""
+    """Return whether `path` or a file in the folder `path` has the name of a record."""
     file = store.file_of(path, FILE)
     return file.name == FILE and file.is_file()
 
@@ -314,6 +302,5 @@ def save(record: Record, folder: Path) -> None:
 def load(path: Path) -> Record:
     """Read a torture.json, or the torture.json of a folder. Raises UserError if the file is no
     record of a robustness test, or has a newer version."""
-    words = "record of a robustness test"
-    file = store.file_of(path, FILE)
-    return store.record(Record, file, words, SCHEMA_VERSION, schema_name=SCHEMA)
+    file, what = store.file_of(path, FILE), "record of a robustness test"
+    return store.record(Record, file, what, SCHEMA_VERSION, schema_name=SCHEMA)

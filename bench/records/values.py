@@ -22,8 +22,7 @@ else:
     import tomli as tomllib
 
 LONGEST_DELAY_MS = 1500
-"""The longest delay of Redis' replies that an option accepts. It is shorter than the servers'
-timeout for Redis, 2 s."""
+"""The longest delay of Redis' replies: shorter than the servers' timeout for Redis, 2 s."""
 LEAST_QUOTA = 10
 """The kernel's least quota is 1 ms per period, and our period is 10 ms."""
 
@@ -55,8 +54,7 @@ Read = TypeVar("Read")
 
 
 def value_of(option: str, text: str, parse: Callable[[str], Read], example: str = "") -> Read:
-    """Return the value of an option, parsed by `parse`. The UserError names the option and the
-    example."""
+    """Return the value of an option. A UserError of `parse` gets the option and the example."""
     try:
         return parse(text)
     except UserError as error:
@@ -182,7 +180,6 @@ def one_of(what: str, text: str, known: Collection[str]) -> str:
 def path(text: str) -> str:
     """Return a path with its query. It must not begin with //, because a host's name follows //."""
     if not re.fullmatch(r"/(?!/)[^\s#]*", text) or not text.isprintable():
-        raise UserError(
-            f"{text!r} is not a path: a path begins with one / and has no blank and no #"
-        )
+        why = "a path begins with one / and has no blank and no #"
+        raise UserError(f"{text!r} is not a path: {why}")
     return text

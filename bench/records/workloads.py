@@ -42,8 +42,7 @@ class Workload(BaseModel):
 
     @property
     def private_only(self) -> bool:
-        """Return whether the workload writes or needs data that must not be written to a user's
-        Redis."""
+        """Return whether the workload needs data that must not be written to a user's Redis."""
         return self.remarks > 0 or self.name == "link"
 
 

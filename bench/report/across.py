@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from bench.records.conditions import Conditions, as_typed, way_in_words
 from bench.records.figures import Balancer, grouped
-from bench.records.metrics import BY_KEY
-from bench.records.points import Point
+from bench.records.points import BY_KEY, Point
 from bench.records.words import (
     connections,
     duration,

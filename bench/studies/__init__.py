@@ -1,3 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Studies: *.toml has the measurements and expectations, NAME.published.csv the published
-figures."""
+"""Studies: measurements and expectations (*.toml), published figures (NAME.published.csv)."""

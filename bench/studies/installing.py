@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Find and install the packages that the servers of a study need. Report the size of the packages,
 and how much the builds of the servers will download from the registries of their languages.
-
-scripts/setup.sh installs the packages. It starts no service, now or at the next boot.
-"""
+scripts/setup.sh installs the packages. It starts no service, now or at the next boot."""
 
 import os
 import re
@@ -32,8 +30,7 @@ def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def bytes_to_fetch(packages: Sequence[str]) -> int | None:
-    """Return how many bytes apt would download for these packages and their dependencies; None if
-    apt does not know them."""
+    """Return how many bytes apt would download for these packages; None if one is unknown."""
     if shutil.which("apt-get") is None:
         return None
     # "satisfy", because "install" does not accept `golang-go (>= 2:1.21~)`.
@@ -85,7 +82,12 @@ def install(
     if not _agreed(_say_sizes(packages, sizes, built, say), ask, agreed):
         hint = "" if ask else " (no terminal to ask: give --yes to allow it)"
         say(f"Not fetched{hint}: {', '.join({**wanted, **built})}")
-        why = {name: _why(name, each) for name, each in built.items() if name not in wanted}
+        end = "give --yes to allow it"
+        why = {
+            name: f"{name} is left out: its build would fetch {', '.join(each)}; {end}"
+            for name, each in built.items()
+            if name not in wanted
+        }
         for reason in why.values():
             say(reason)
         return why
@@ -119,13 +121,8 @@ def _agreed(size: float, ask: Callable[[str], str] | None, agreed: bool) -> bool
     return ask is not None and ask("Fetch it? [y/N] ").strip().lower() in WORDS_FOR_YES
 
 
-def _why(name: str, fetched: Iterable[str]) -> str:
-    return f"{name} is left out: its build would fetch {', '.join(fetched)}; give --yes to allow it"
-
-
 def _name(package: str) -> str:
-    """Return the package's name without its version; if there are alternatives, the first that apt
-    knows."""
+    """Return the package's name without its version; of alternatives, the first that apt knows."""
     each = [one.strip() for one in package.split("|")]
     there = next((one for one in each[:-1] if bytes_to_fetch([one]) is not None), each[-1])
     return there.partition(" ")[0]

@@ -5,8 +5,9 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bench.records.conditions import ASPECTS, FROM_VALUES, Conditions
+from bench.records.conditions import BY_NAME, FROM_VALUES, Conditions
 from bench.records.errors import UserError
+from bench.records.figures import grouped
 from bench.records.plan import DEFAULT_WORKLOAD, Plan, RunSpec
 from bench.records.workloads import workload_for
 from bench.subjects.subject import Subject
@@ -15,8 +16,7 @@ SHORT_LEVELS = (20, 100, 500, 1000)
 SHORT_REQUESTS = 10_000
 SHORT_TIMEOUT = 20.0
 
-ORDER_LEVEL = 100
-ORDER_RUNS = 3
+ORDER_LEVEL, ORDER_RUNS = 100, 3
 """The level of the ranking at the end of the default sweep, and the number of runs at this level,
 which distinguishes a difference from noise."""
 SLICE = 0.2
@@ -28,29 +28,24 @@ FULL_LEVELS = (
     *(20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000),
     *(1500, 2000, 2500, 3000, 5000, 8000, 10_000, 11_000, 12_000, 13_000, 14_000, 15_000),
 )
-FULL_REQUESTS = 10_000
-FULL_REQUESTS_HIGH = 30_000
-"""The number of requests at levels above 1,000."""
+FULL_REQUESTS, FULL_REQUESTS_HIGH = 10_000, 30_000
+"""The numbers of requests at levels up to 1,000, and above."""
 FULL_RUNS = 3
 FULL_TIMEOUT = 120.0
 
-FEWER_FOR = frozenset({"iterative", "forking"})
-FEWER = 5
-"""The servers of FEWER_FOR get the usual number of requests divided by this number. They are slow,
-and otherwise they would take most of the time of a sweep."""
-
+FEWER_FOR, FEWER = frozenset({"iterative", "forking"}), 5
+"""These servers get the usual number of requests divided by FEWER. They are slow, and otherwise
+they would take most of the time of a sweep."""
 
 USUAL = Conditions(DEFAULT_WORKLOAD)
 
-OPEN_SECONDS = 3.0
-OPEN_SECONDS_FULL = 10.0
+OPEN_SECONDS, OPEN_SECONDS_FULL = 3.0, 10.0
 """The time of an open-loop run, unless a number of requests is given."""
 
 
 def levels_of(plan: Plan) -> tuple[int, ...]:
     """Return the concurrency levels, ascending, each once."""
-    chosen = plan.levels or (FULL_LEVELS if plan.full else SHORT_LEVELS)
-    return tuple(sorted(set(chosen)))
+    return tuple(sorted({*(plan.levels or (FULL_LEVELS if plan.full else SHORT_LEVELS))}))
 
 
 def runs_of(plan: Plan) -> int:
@@ -103,13 +98,11 @@ def requests_of(
 
 
 def conditions_of(plan: Plan) -> list[Conditions]:
-    """Return all conditions, one chart each, in the order in which they are measured.
-
-    Redis is delayed only for workloads that wait for it. Each closed loop is followed by an open
-    loop at each of the given rates. Without a balancer clients connect to one server, so there is
-    one instance. If the memory of connections is measured, the connections are kept.
-    """
-    names = [aspect.name for aspect in ASPECTS if aspect.name != "rate"]
+    """Return all conditions, one chart each, in the order in which they are measured. Redis is
+    delayed only for workloads that wait for it. Each closed loop is followed by an open loop at
+    each of the given rates. Without a balancer clients connect to one server, so there is one
+    instance. If the memory of connections is measured, the connections are kept."""
+    names = [name for name in BY_NAME if name != "rate"]
     found: list[Conditions] = []
     for workload in plan.workloads:
         waits = workload_for(workload).waits > 0 or workload.startswith("/")
@@ -134,11 +127,8 @@ def runs_in_order(
     can: Callable[[str, Conditions], bool] = lambda subject, conditions: True,
 ) -> list[RunSpec]:
     """Return all runs. The servers take turns, so that a drift of the machine does not favour one
-    of them.
-
-    `can` returns whether a server can be measured under some conditions; if not, the server has no
-    run.
-    """
+    of them. `can` returns whether a server can be measured under some conditions; if not, it has no
+    run."""
     found = []
     for conditions in conditions_of(plan):
         workload = workload_for(conditions.workload)
@@ -155,16 +145,11 @@ def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:
     """Return the runs of several plans, each once. All servers with the same conditions and level
     take turns, even if they are from different plans. A server also takes turns with its ablations
     and its variants of experiments."""
-    once = {(spec.key, spec.run): spec for spec in reversed(runs)}
-    places: dict[tuple[Conditions, int], int] = {}
-    for spec in runs:
-        places.setdefault(_turns_of(spec), len(places))
-    in_order = [spec for spec in dict.fromkeys(runs) if once[spec.key, spec.run] is spec]
-    return sorted(in_order, key=lambda x: (places[_turns_of(x)], x.run))
-
-
-def _turns_of(spec: RunSpec) -> tuple[Conditions, int]:
-    return spec.conditions._replace(without="", change=""), spec.concurrency
+    once = [same[0] for same in grouped(((x.key, x.run), x) for x in runs).values()]
+    turns = grouped(
+        ((x.conditions._replace(without="", change=""), x.concurrency), x) for x in once
+    )
+    return [spec for each in turns.values() for spec in sorted(each, key=lambda x: x.run)]
 
 
 @dataclass(frozen=True)
@@ -184,7 +169,7 @@ def plan_runs(parts: Sequence[Plan], subjects: Sequence[Subject]) -> Planned:
     runs: list[RunSpec] = []
     left_out: dict[str, list[str]] = {}
     for part in parts:
-        names = [subject.name for subject in subjects if belongs(subject, part)]
+        names = [subject.name for subject in subjects if _belongs(subject, part)]
         runs += runs_in_order(part, names, lambda name, c: by_name[name].can(c))
         for name, conditions in itertools.product(names, conditions_of(part)):
             if not by_name[name].can(conditions):
@@ -194,8 +179,7 @@ def plan_runs(parts: Sequence[Plan], subjects: Sequence[Subject]) -> Planned:
     return Planned(by_name, interleaved(runs), left_out)
 
 
-def belongs(subject: Subject, part: Plan) -> bool:
-    """Return whether a part of the sweep includes a server."""
+def _belongs(subject: Subject, part: Plan) -> bool:
     if part.subjects is None or subject.name in part.subjects:
         return True
     return part.baselines and subject.kind == "baseline" and subject.architecture in part.subjects

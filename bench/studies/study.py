@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Read a study: a TOML file with the measurements of a sweep and the expected results.
-
 bench/studies/now.toml and measure.toml explain all keys. An error in a file names the line, the
-entry and the value.
-"""
+entry and the value."""
 
 import csv
 import difflib
@@ -14,11 +12,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from bench.host.project import ROOT
-from bench.records.conditions import ASPECTS, CHANGES, Conditions, Value
+from bench.records.conditions import BY_NAME as CONDITIONS
+from bench.records.conditions import CHANGES, Conditions, Value
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Mode
-from bench.records.metrics import BY_KEY
 from bench.records.plan import Plan
+from bench.records.points import BY_KEY
 from bench.records.results import OTHER_SIDES, Expect, Measured, PeerStudy, Published, StudyWords
 from bench.records.values import one_of, toml_of
 from bench.records.workloads import WORKLOADS
@@ -30,9 +29,6 @@ EXPERIMENTS = ROOT / "course" / "experiments"
 """Studies of one change of a server; NAME.patch is the change."""
 SEVEN = "seven"
 """In the key `servers` this name means all chosen servers of the project."""
-
-CONDITIONS = tuple(aspect.name for aspect in ASPECTS)
-
 
 Place = tuple[str | int, ...]
 """The place of a value, in pydantic's form: ("measure", 0, "workloads", 2)."""
@@ -102,7 +98,7 @@ def no_such(word: str, kind: str, known: Collection[str]) -> str:
 
 def values_of(name: str, said: object) -> tuple[Value, ...]:
     """Return the values of a condition, given as one value or as a list. Raises UserError."""
-    (aspect,) = (one for one in ASPECTS if one.name == name)
+    aspect = CONDITIONS[name]
     values: list[Value] = said if isinstance(said, list) else [said]  # type: ignore[list-item]
     yes_or_no = isinstance(Conditions._field_defaults[name], bool)
     for value in values:
@@ -138,13 +134,11 @@ SIZES = {
     "counted": Size(levels=(4,), requests=100, runs=1),
     "sampled": Size(runs=1),
 }
-"""The default numbers of probes. strace slows a server down; callgrind makes it fifty times
-slower."""
+"""The default numbers of probes. callgrind makes a server fifty times slower."""
 
 
 class Measure(Size):
-    """One entry `measure`. Keys that are no fields are conditions, each with one or several
-    values."""
+    """One entry `measure`. Other keys are conditions, each with one or several values."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -157,8 +151,7 @@ class Measure(Size):
 
     @property
     def varied(self) -> dict[str, tuple[Value, ...]]:
-        """Return the values of each condition by its name. Raises UserError if a value is not
-        valid."""
+        """Return the values of each condition by its name. Raises UserError."""
         return {name: values_of(name, said) for name, said in (self.model_extra or {}).items()}
 
     @property
@@ -208,8 +201,7 @@ class DeclaredStudy(StudyWords, Size):
     chosen: tuple[str, ...] = ()
     """The servers of the project that are measured; empty: the default."""
     stacks: Mode | None = "sampled"
-    """The method that profiles functions here: "sampled" (by perf), "counted" (by callgrind) or
-    None."""
+    """How functions are profiled here: "sampled" (by perf), "counted" (by callgrind), None."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -332,8 +324,7 @@ def published() -> list[str]:
 
 
 def study(word: str) -> DeclaredStudy:
-    """Return a study: one of the project by its name, or a file *.toml. Raise UserError if the
-    study is unknown or not valid."""
+    """Return a study of the project by its name, or a file *.toml. Raise UserError."""
     if word in CHANGES:
         return _read(EXPERIMENTS / f"{word}.toml", title=CHANGES[word])
     if word.endswith(".toml"):
@@ -356,8 +347,7 @@ def _read(file: Path, **more: str) -> DeclaredStudy:
 
 
 def _published(file: Path) -> list[Published]:
-    """Return the rows of a published.csv; empty if it does not exist. Raise UserError if a row is
-    not valid."""
+    """Return the rows of a published.csv, if it exists. Raise UserError if a row is not valid."""
     if not file.exists():
         return []
     with file.open(encoding="utf-8", newline="") as lines:

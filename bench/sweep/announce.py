@@ -4,7 +4,7 @@
 import contextlib
 import logging
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -13,7 +13,7 @@ from bench.doctor.doctor import Diagnosis, show_fixes
 from bench.readers import order
 from bench.readers.console import say
 from bench.readers.table import result_table
-from bench.records.environment import DoctorLine, Finding, HostInfo
+from bench.records.environment import HostInfo
 from bench.records.results import Results
 from bench.records.words import plural
 from bench.report.charts.catalogue import write_rates
@@ -40,17 +40,16 @@ def announce(planned: Planned, site: Site, diagnosis: Diagnosis, out: Console) -
         say(out, reason, "yellow")
     if not redis.private:
         say(out, f"Redis: {redis.shown}; only its visitor_count is changed, by each visit")
-    _show_problems(diagnosis.lines, diagnosis.findings, out)
+    _show_problems(diagnosis, out)
 
 
-def _show_problems(said: Sequence[DoctorLine], findings: Sequence[Finding], out: Console) -> None:
+def _show_problems(found: Diagnosis, out: Console) -> None:
     """Print the doctor's failed checks, and the limits that are too low for some levels."""
-    well = sum(line.state in ("well", "note") for line in said)
-    say(out, f"Doctor: {well} of {len(said)} checks passed")
-    said_below = {finding.fix for finding in findings}
-    left = [x for x in said if x.state != "note" and x.fix not in said_below]
-    show_fixes(left, out)
-    for finding in findings:
+    well = sum(line.state in ("well", "note") for line in found.lines)
+    say(out, f"Doctor: {well} of {len(found.lines)} checks passed")
+    said_below = {finding.fix for finding in found.findings}
+    show_fixes([x for x in found.lines if x.state != "note" and x.fix not in said_below], out)
+    for finding in found.findings:
         levels = ", ".join(f"{level:,}" for level in finding.levels)
         word = "Not possible" if finding.impossible else "Warning"
         say(out, f"{word} at {levels}: {finding.describe()}", "yellow")
@@ -104,8 +103,7 @@ def _answer(results: Results, folder: Path, out: Console) -> None:
 
 @contextlib.contextmanager
 def log_into(folder: Path) -> Iterator[None]:
-    """Append the log of the package `bench` to the folder's log.txt during the `with` block. Each
-    line begins with the time."""
+    """Append the log of the package `bench` to the folder's log.txt during the `with` block."""
     handler = logging.FileHandler(folder / LOG)
     handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     package = logging.getLogger("bench")

@@ -30,10 +30,8 @@ Lengths = dict[tuple[str, bool], int]
 def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tuple[Run, str]:
     """Make one run. Return the run and the output of the load generator. Add the length of the
     answer to `lengths` if a baseline needs it. Raises only Interrupted."""
-    run = empty_run(subject, spec, "failed")
-    run.started = datetime.now().astimezone()
-    begin = time.monotonic()
-    report = ""
+    run, report = empty_run(subject, spec, "failed"), ""
+    run.started, begin = datetime.now().astimezone(), time.monotonic()
     try:
         if subject.kind == "baseline":
             _learn_answer(subject, spec, site, lengths)
@@ -52,15 +50,8 @@ def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tu
     return run, report
 
 
-def skipped(subject: Subject, spec: RunSpec, label: str, text: str) -> Run:
-    """Return the record of a run that was not made."""
-    run = empty_run(subject, spec, "skipped")
-    run.reason = Reason(label=label, text=text)
-    return run
-
-
-def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
-    """Return the record of a run without figures."""
+def empty_run(subject: Subject, spec: RunSpec, state: Held, label: str = "", text: str = "") -> Run:
+    """Return the record of a run without figures; `label` and `text` are the reason."""
     return Run(
         subject=spec.subject,
         kind=subject.kind,
@@ -69,6 +60,7 @@ def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
         concurrency=spec.concurrency,
         run=spec.run,
         state=state,
+        reason=Reason(label=label, text=text) if text else None,
         requests=spec.requests,
     )
 
@@ -109,13 +101,12 @@ def _start(spec: RunSpec, site: Site, lengths: Lengths) -> str:
     conditions, redis_url = spec.conditions, site.redis.url
     if conditions.redis_delay_ms:
         redis_url = site.start_slow_redis(redis_url, conditions.redis_delay_ms)
-    keeps = conditions.server_keeps
     order = ServerOrder(
         subject=spec.subject,
         instances=conditions.instances,
         redis_url=redis_url,
         conditions=conditions,
-        answer_bytes=lengths.get((conditions.workload, keeps), 0),
+        answer_bytes=lengths.get((conditions.workload, conditions.server_keeps), 0),
     )
     urls = site.start_servers(order)
     if conditions.balancer == "none":

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checks whether a run is valid.
-
-A run is valid if every check passes. Otherwise the run has a reason instead of a figure: the text
-of the first check that failed. The checks whose failure explains most come first.
-"""
+"""Checks whether a run is valid: every check must pass. Otherwise the run has a reason instead of a
+figure: the text of the first failed check. The checks whose failure explains most come first."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,13 +29,11 @@ LABELS = {
 """The label in the table for words in the load generator's message."""
 
 KEPT_SHARE = 0.95
-"""The smallest valid share of responses after which the connection stays open: a server may close
-some connections."""
+"""The smallest share of responses that keep the connection: a server may close some."""
 HELD_SHARE = 0.98
 """The smallest valid share of idle connections that are open at the end."""
 LITTLE_ABOVE = 0.15
-"""The number of requests in progress is at most the number of connections. This share allows for
-errors of our clock."""
+"""At most as many requests as connections are in progress. This share is for clock errors."""
 LITTLE_BELOW = 0.5
 """Fewer requests than connections can be in progress, because ab needs time between two requests of
 a connection. If fewer than half are in progress, ab did not make the planned load."""
@@ -108,11 +103,9 @@ class Evidence:
             body_bytes=len(self.answer.body),
             answer_bytes=self.answer.size if same_heads else None,
             any_length=workload.may_grow or (not self.private and workload.visits > 0),
-            # A traced or counted server is slow, and may close connections because other clients
-            # wait.
+            # A traced or counted server is slow, and may close connections for waiting clients.
             keep_alive=self.kept and conditions.mode not in ("traced", "counted"),
-            # The last answer on an idle connection may arrive after the client has stopped
-            # counting.
+            # The last answer on an idle connection may arrive too late to be counted.
             slack=self.unread + of_warm_up + conditions.idle,
         )
 
@@ -140,10 +133,8 @@ def _causes(seen: Evidence) -> Iterator[str]:
     """Yield the kernel's actions that may have caused a failure, and their fixes."""
     kernels = [tcp for host in seen.loaded.hosts if (tcp := host.report.host.tcp)]
     if forgotten := sum(tcp.time_wait_overflows for tcp in kernels):
-        yield (
-            f"the kernel had no room for {forgotten:,} connections in TIME_WAIT and may have "
-            f"reset their clients; fix: {TIME_WAIT_FIX}"
-        )
+        words = f"the kernel had no room for {forgotten:,} connections in TIME_WAIT"
+        yield f"{words} and may have reset their clients; fix: {TIME_WAIT_FIX}"
     if overflows := sum(tcp.listen_overflows for tcp in kernels):
         uses = [use for host in seen.loaded.hosts if (use := host.report.servers)]
         backlogs = [use.own_backlog for use in uses if use.own_backlog is not None]
@@ -151,17 +142,16 @@ def _causes(seen: Evidence) -> Iterator[str]:
         fix = ACCEPT_QUEUE_FIX
         if short is not None:
             fix = f"a larger backlog than the server's own of {short:,} (--backlog)"
-        yield (
-            f"connections met a full accept queue {overflows:,} times and clients tried again "
-            f"later; fix: {fix}"
-        )
+        words = f"connections met a full accept queue {overflows:,} times"
+        yield f"{words} and clients tried again later; fix: {fix}"
 
 
 def _checks(seen: Evidence) -> Iterator[Check]:
     asked, outcome = seen.asked, seen.loaded.outcome
     ended = [(host, end) for host, of in seen.stopped.items() for end in of.servers]
     died = _who_died(seen, ended)
-    yield _check("server alive", not died, "died", f"the server {died}, {_done(asked, outcome)}")
+    done = _of(outcome.completed, asked)
+    yield _check("server alive", not died, "died", f"the server {died}, {done}")
     if outcome.tool:
         yield from load_checks(asked, outcome)
     yield from _check_counts(seen)
@@ -177,14 +167,14 @@ def _checks(seen: Evidence) -> Iterator[Check]:
 
 
 def load_checks(asked: Asked, load: Outcome) -> Iterator[Check]:
-    """Check that a load generator ended in time, with status 0 and with a report; then check its
-    figures."""
-    tool, done, figures = load.tool, _done(asked, load), load.figures
+    """Check that a load generator ended in time with status 0 and a report; check its figures."""
+    tool, done, figures = load.tool, _of(load.completed, asked), load.figures
     limit = f"not done after {asked.timeout:g} s, {done}"
     yield _check("in time", not load.timed_out, "timed out", limit)
     said = load.message or f"{tool} ended with status {load.status}"
     ended = load.timed_out or load.status == 0
-    yield _check(f"{tool}'s status", ended, _label(said, tool), f"{said}, {done}")
+    label = next((label for words, label in LABELS.items() if words in said), f"{tool} failed")
+    yield _check(f"{tool}'s status", ended, label, f"{said}, {done}")
     if tool == "ab":
         # With -r ab would continue after errors, even without a server, and report success.
         yield _check("ab without -r", "-r" not in load.command, "ab -r", "ab -r hides errors")
@@ -201,7 +191,7 @@ def load_checks(asked: Asked, load: Outcome) -> Iterator[Check]:
 
 
 def _check_completed(asked: Asked, done: int) -> Check:
-    return _check("completed", done == asked.requests, "incomplete", _of(done, asked.requests))
+    return _check("completed", done == asked.requests, "incomplete", _of(done, asked))
 
 
 def _check_failures(count: int, detail: str) -> Check:
@@ -216,6 +206,10 @@ def _check_kept(asked: Asked, kept: int) -> Iterator[Check]:
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {n:,}" for kind, n in counts.items() if n)
+
+
+def _times(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} x {kind}" for kind, n in counts.items())
 
 
 def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
@@ -262,7 +256,7 @@ def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
     yield _check_completed(asked, figures.complete)
     extra = f"{figures.unasked:,} more responses than requests"
     yield _check("all asked for", not figures.unasked, f"{figures.unasked:,} too many", extra)
-    errors = f"errors: {_listed(figures.errors)}; {_of(figures.complete, asked.requests)}"
+    errors = f"errors: {_listed(figures.errors)}; {_of(figures.complete, asked)}"
     yield _check_failures(sum(figures.errors.values()), errors)
     due = asked.body_bytes
     wrong = sum(
@@ -278,13 +272,11 @@ def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
 def _check_open(asked: Asked, figures: OpenLoopFigures) -> Iterator[Check]:
     """Check that all requests were sent and answered, with the right status."""
     done = figures.succeeded
-    errors = ", ".join(f"{n:,} x {text}" for text, n in figures.errors.items())
-    errors += f"; {_of(done, asked.requests)}"
+    errors = f"{_times(figures.errors)}; {_of(done, asked)}"
     yield _check_failures(sum(figures.errors.values()), errors)
     wrong = {code: n for code, n in figures.status_codes.items() if code != str(asked.status)}
-    listed = ", ".join(f"{n:,} x {code}" for code, n in wrong.items())
     label = f"{sum(wrong.values()):,} other"
-    yield _check("status", not wrong, label, f"{listed} and not {asked.status}")
+    yield _check("status", not wrong, label, f"{_times(wrong)} and not {asked.status}")
     yield _check_completed(asked, done)
 
 
@@ -304,8 +296,7 @@ def _check_counts(seen: Evidence) -> Iterator[Check]:
 
 
 def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
-    """Check that the server counted the requests of the load generator, the first request and the
-    warm-up."""
+    """Check that the server counted all requests: the load, the first one and the warm-up."""
     own, right, loaded = seen.run.server_statistics, f"{asked.status // 100}xx", seen.loaded
     if own is None or own.requests is None:
         none = "the server printed no statistics"
@@ -320,8 +311,7 @@ def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
     if loaded.idle:
         return  # idle connections send other requests
     wrong = {name: n for name, n in own.responses.items() if n and name != right}
-    listed = ", ".join(f"{n:,} x {name}" for name, n in wrong.items())
-    detail = f"the server answered {listed}, and not only {right}"
+    detail = f"the server answered {_times(wrong)}, and not only {right}"
     yield _check("server's classes", not wrong, "other status", detail)
 
 
@@ -335,10 +325,8 @@ def _check_little(seen: Evidence) -> Iterator[Check]:
         longest=run.latency.max / 1000 if run.latency else 0.0,
         foreign=(run.process and run.process.foreign_share) or 0.0,
     )
-    detail = (
-        f"{law.rate:,.0f} requests/s of {law.mean_ms:,.1f} ms each are {law.product:,.1f} at once, "
-        f"not {law.concurrency:,}"
-    )
+    detail = f"{law.rate:,.0f} requests/s of {law.mean_ms:,.1f} ms each are {law.product:,.1f}"
+    detail += f" at once, not {law.concurrency:,}"
     label = "too little load" if law.deviation < 0 else "impossible"
     yield _check("Little's law", -below <= law.deviation <= above, label, detail)
 
@@ -346,12 +334,10 @@ def _check_little(seen: Evidence) -> Iterator[Check]:
 def little_tolerance(
     spec: RunSpec, wall: float, *, longest: float, foreign: float
 ) -> tuple[float, float]:
-    """Return the limits of the deviation from Little's law, below and above 0.
-
-    At the end of a run, fewer connections have requests. This matters if each connection has few
-    requests, or if the slowest request (`longest`, in seconds) takes a large part of the run. If
-    other processes use the CPUs (`foreign`: their share), ab waits for a CPU between two requests.
-    """
+    """Return the limits of the deviation from Little's law, below and above 0. At the end of a run,
+    fewer connections have requests. This matters if each connection has few requests, or if the
+    slowest request (`longest`, in seconds) takes a large part of the run. If other processes use
+    the CPUs (`foreign`: their share), ab waits for a CPU between two requests."""
     clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
     end = max(spec.concurrency / spec.requests, longest / max(wall, CLOCK_SECONDS))
     return min(1.0, LITTLE_BELOW + end + clock + foreign), LITTLE_ABOVE + clock
@@ -363,10 +349,8 @@ def _check_idle(seen: Evidence) -> Iterator[Check]:
         return
     detail = f"only {idle.held:,} of {idle.asked:,} idle connections were open at the end"
     yield _check("idle connections", idle.held >= HELD_SHARE * idle.asked, "not idle", detail)
-    detail = (
-        f"the server closed idle connections {idle.reopened:,} times, with {idle.asked:,} planned: "
-        "opening them again is an additional load"
-    )
+    detail = f"the server closed idle connections {idle.reopened:,} times, with {idle.asked:,} "
+    detail += "planned: opening them again is an additional load"
     yield _check("they stay", idle.reopened <= idle.asked, "not idle", detail)
 
 
@@ -405,15 +389,7 @@ def _check(name: str, holds: bool, label: str, detail: str) -> Check:
     return Check(name=name, holds=holds, **({} if holds else {"label": label, "detail": detail}))
 
 
-def _done(asked: Asked, load: Outcome) -> str:
-    return _of(load.completed, asked.requests)
-
-
-def _of(done: int | None, asked: int) -> str:
+def _of(done: int | None, asked: Asked) -> str:
     if done is None:
-        return f"of {asked:,} requests an unknown number completed"
-    return f"{done:,} of {asked:,} completed"
-
-
-def _label(message: str, tool: str) -> str:
-    return next((label for words, label in LABELS.items() if words in message), f"{tool} failed")
+        return f"of {asked.requests:,} requests an unknown number completed"
+    return f"{done:,} of {asked.requests:,} completed"

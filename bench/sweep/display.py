@@ -2,6 +2,7 @@
 """Shows a sweep while it runs: a live table on a terminal, lines of text elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import mean
 
 from rich.console import Console
 
@@ -40,10 +41,8 @@ def took(run: Run) -> str:
 
 def line_for(run: Run) -> str:
     """Return a line with a run and its outcome."""
-    return (
-        f"{run.subject:<18} {run.concurrency:>6,} connections  "
-        f"{run.conditions.describe():<12}  {outcome_text(run)}"
-    )
+    configuration = f"{run.subject:<18} {run.concurrency:>6,} connections"
+    return f"{configuration}  {run.conditions.describe():<12}  {outcome_text(run)}"
 
 
 def outcome_text(run: Run) -> str:
@@ -87,7 +86,7 @@ class Estimate:
         the declared numbers of warm-up requests, by server."""
         self._free, self._warm_ups = free, warm_ups
         self._known: dict[tuple[str, Conditions], float] = {}
-        """Seconds per request, by server and conditions."""
+        """Seconds per request of the last run, by server and conditions."""
 
     def learn(self, run: Run) -> None:
         """Store a run's time in place of the last time of this kind. Ignore skipped runs."""
@@ -104,7 +103,11 @@ class Estimate:
         requests = self._all_requests(spec)
         # The timeout of the warm-up grows with its number of requests.
         longest = spec.timeout * requests / spec.requests
-        return min(requests * self._per_request(spec), longest)
+        # The costs of this server and these conditions, otherwise of this server, otherwise all.
+        known = self._known.items()
+        same = [cost for key, cost in known if key == (spec.subject, spec.conditions)]
+        costs = same or [cost for (name, _), cost in known if name == spec.subject]
+        return min(requests * mean(costs or self._known.values()), longest)
 
     def _all_requests(self, one: Run | RunSpec) -> int:
         """Return the number of requests of a run and of its declared warm-up."""
@@ -112,16 +115,6 @@ class Estimate:
             return one.requests
         share = workload_for(one.conditions.workload).share
         return one.requests + round(self._warm_ups.get(one.subject, 0) * share)
-
-    def _per_request(self, spec: RunSpec) -> float:
-        """Return the seconds per request of the last run with this server and conditions. If there
-        is no such run, return the mean of the server's runs, or the mean of all runs."""
-        same = self._known.get((spec.subject, spec.conditions))
-        if same is not None:
-            return same
-        of_subject = [cost for (name, _), cost in self._known.items() if name == spec.subject]
-        costs = of_subject or list(self._known.values())
-        return sum(costs) / len(costs)
 
 
 def in_words(seconds: float | None) -> str:

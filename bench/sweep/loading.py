@@ -49,8 +49,7 @@ class Loaded:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of the load by the generator's clock, if it reports them; otherwise by
-        our clock."""
+        """Return the seconds of the load by the generator's clock, otherwise by our clock."""
         figures = self.outcome.figures
         return figures.seconds if figures and figures.seconds else self.outcome.wall_seconds
 

@@ -11,15 +11,7 @@ from bench.records.conditions import ASPECTS, Value
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Plan
 from bench.records.results import KeptOptions, Results
-from bench.records.values import (
-    Parser,
-    add_results,
-    add_value,
-    path,
-    positive,
-    value_of,
-    words_of,
-)
+from bench.records.values import Parser, add_results, add_value, path, positive, value_of, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
 from bench.stations.sampling import how_stacks
@@ -51,11 +43,9 @@ class SweepOptions(KeptOptions):
     not_wanted: Mapping[str, str] = {}
     """The servers that the user does not want to install, by name, each with the reason."""
     concludes: bool = True
-    """Whether the sweep prints all rates at the end; False if the calling command evaluates the
-    results itself."""
+    """Whether the sweep prints all rates at the end; False if its caller evaluates the results."""
     answers: bool = False
-    """Whether this is the default sweep, which ends with a ranking: no option changes how the
-    sweep measures."""
+    """Whether the sweep ends with a ranking: no option changes how the default sweep measures."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
         """Return the options with the runs for a ranking, if this is the default sweep."""
@@ -170,11 +160,9 @@ def _plan(options: argparse.Namespace) -> Plan:
     workloads = named(words_of(options.workloads)) or (DEFAULT_WORKLOAD,)
     if options.path:
         workloads = (workload_for(options.path).name,)
-    writing = [name for name in workloads if workload_for(name).private_only]
+    writing = ", ".join(name for name in workloads if workload_for(name).private_only)
     if options.redis and writing:
-        raise UserError(
-            f"{', '.join(writing)}: writes data, so it needs a private Redis. Leave out --redis"
-        )
+        raise UserError(f"{writing}: writes data, so it needs a private Redis. Leave out --redis")
     servers = words_of(options.servers)
     levels = [value_of("--levels", x, positive, "20,100,500") for x in words_of(options.levels)]
     plan = Plan(
@@ -194,15 +182,13 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 
 def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
-    found = {}
+    found: dict[str, tuple[Value, ...]] = {}
     for aspect in ASPECTS:
         words = words_of(getattr(options, aspect.name))
         if aspect.name == "keep_alive":
             words = [each for word in words for each in BOTH.get(word, (word,))]
-        if words:
-            found[aspect.name] = tuple(
-                value_of(aspect.option, word, aspect.parse) for word in words
-            )
+        values = tuple(value_of(aspect.option, word, aspect.parse) for word in words)
+        found |= {aspect.name: values} if values else {}
     return found
 
 

@@ -20,6 +20,15 @@ TIMEOUT = 10.0
 PER_ADDRESS = 5_000
 """The number of connections from one local address. The kernel finds a free port fast, because most
 of the address's 28,000 ports stay free."""
+HELD_MS = 1_700
+"""The time that Redis is paused: shorter than the servers' timeout for Redis (2 s)."""
+SPARE_SECONDS = 0.2
+"""The part of the pause that is kept for reading the memory."""
+TIDY_SECONDS = 0.8
+"""The time in which a server releases the memory of its answers: longer than TRIM_INTERVAL in
+ops/limits.h."""
+CALM_SECONDS = 0.1
+"""A server that uses no CPU for this time has read all requests."""
 
 
 @contextlib.contextmanager
@@ -50,8 +59,7 @@ def ask(clients: Sequence[Client], url: str, workload: Workload) -> None:
 
 
 def listen(clients: Sequence[Client]) -> None:
-    """Read the response on every connection. Raises NoFigure if a response is cut off or
-    reports an error."""
+    """Read the response on every connection. Raises NoFigure if one is cut off or an error."""
     for number, client in enumerate(clients, 1):
         try:
             answer = client.answer()
@@ -63,23 +71,11 @@ def listen(clients: Sequence[Client]) -> None:
 
 
 def ready(clients: Sequence[Client], event: int) -> int:
-    """Return how many connections have received something (POLLIN) or were closed by the server
-    (POLLRDHUP)."""
+    """Return how many connections have received data (POLLIN) or were closed (POLLRDHUP)."""
     watched = select.poll()
     for client in clients:
         watched.register(client.socket, event)
     return len(watched.poll(0))
-
-
-HELD_MS = 1_700
-"""The time that Redis is paused: shorter than the servers' timeout for Redis (2 s)."""
-SPARE_SECONDS = 0.2
-"""The part of the pause that is kept for reading the memory."""
-TIDY_SECONDS = 0.8
-"""The time in which a server releases the memory of its answers: longer than TRIM_INTERVAL in
-ops/limits.h."""
-CALM_SECONDS = 0.1
-"""A server that uses no CPU for this time has read all requests."""
 
 
 def parked(url: str, workload: Workload, connections: int, site: Site) -> Outcome:
@@ -97,8 +93,7 @@ def parked(url: str, workload: Workload, connections: int, site: Site) -> Outcom
 
 
 def pending(url: str, workload: Workload, connections: int, site: Site) -> Outcome:
-    """Measure the memory of connections whose request has no answer because Redis is paused. Raises
-    NoFigure."""
+    """Measure the memory of connections that wait for a paused Redis. Raises NoFigure."""
     begin, before = time.monotonic(), site.weigh()
     with connected(url, connections) as clients:
         site.redis.hold(HELD_MS)
@@ -109,9 +104,8 @@ def pending(url: str, workload: Workload, connections: int, site: Site) -> Outco
         if time.monotonic() > held_till:
             raise NoFigure("the machine was too slow: Redis answered before memory was read")
         if answered:
-            raise NoFigure(
-                f"{answered:,} requests were answered while Redis was paused: they need no Redis"
-            )
+            said = f"{answered:,} requests were answered while Redis was paused"
+            raise NoFigure(f"{said}: they need no Redis")
         listen(clients)
     return _outcome(before, held, connections, begin)
 
@@ -129,10 +123,8 @@ def _calm(site: Site, deadline: float) -> Weight:
 
 def _outcome(before: Weight, held: Weight, connections: int, begin: float) -> Outcome:
     if held.descriptors < connections:
-        raise NoFigure(
-            f"the server held only {held.descriptors:,} descriptors when its memory was read"
-        )
-    memory = MemoryFigures(
-        connections=connections, before=before.pss, pss=held.pss, anonymous=held.anonymous
-    )
+        had = f"only {held.descriptors:,} descriptors"
+        raise NoFigure(f"the server held {had} when its memory was read")
+    figures = {"before": before.pss, "pss": held.pss, "anonymous": held.anonymous}
+    memory = MemoryFigures(connections=connections, **figures)
     return Outcome(memory=memory, wall_seconds=time.monotonic() - begin)

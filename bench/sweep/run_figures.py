@@ -75,8 +75,7 @@ def _enter_outcome(run: Run, loaded: Loaded) -> None:
 
 
 def calls_per_request(hosts: Sequence[Seen], requests: int) -> CallFigures | None:
-    """Return the servers' system calls per request, the most frequent first; None if no calls were
-    counted."""
+    """Return the servers' system calls per request; None if no calls were counted."""
     found = [calls for seen in hosts if (calls := seen.report.calls)]
     counted = sum((Counter(calls.by_name) for calls in found), Counter[str]())
     each = {name: round(count / requests, 4) for name, count in counted.most_common()}
@@ -306,8 +305,7 @@ def judge(demands: Mapping[Bottleneck, float | None]) -> tuple[Bottleneck | None
 
 
 def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None:
-    """Return the maximum of `demand` and the utilisation of each of `hosts`; None if all are
-    unknown."""
+    """Return the maximum of `demand` and the utilisation of `hosts`; None if all are unknown."""
     known = [found for host in hosts if (found := of_host(host)) is not None]
     return max([*known, *([] if demand is None else [demand])], default=None)
 

@@ -41,17 +41,13 @@ def run(words: Sequence[str]) -> int:
     chosen = sweep_parser().parse_args(words)
     if chosen.resume is None:
         return sweep(chosen_options(chosen, ("sweep", *words))).status
-    return resume(
-        Path(chosen.resume or store.latest_unfinished(chosen.results)), chosen.redis
-    ).status
+    folder = Path(chosen.resume or store.latest_unfinished(chosen.results))
+    return resume(folder, chosen.redis).status
 
 
 def resume(folder: Path, redis: str | None = None) -> Done:
-    """Make the missing runs in a folder of results.
-
-    If the sweep used a Redis with a password, `redis` must be the URL of this Redis. Raises
-    UserError.
-    """
+    """Make the missing runs in a folder of results. If the sweep used a Redis with a password,
+    `redis` must be the URL of this Redis. Raises UserError."""
     old = store.load(folder / "results.json")
     if old.state == "complete":
         raise UserError(f"{folder} is complete: nothing to resume")
@@ -153,10 +149,8 @@ def require_same(before: Results, now: Results) -> None:
     found = _what_counts(now)
     for name, was in _what_counts(before).items():
         if was != found.get(name):
-            raise UserError(
-                f"cannot resume this sweep: {name} was {was} at its start and is "
-                f"{found.get(name)} now. Start a new sweep"
-            )
+            changed = f"{name} was {was} at its start and is {found.get(name)} now"
+            raise UserError(f"cannot resume this sweep: {changed}. Start a new sweep")
 
 
 def _what_counts(results: Results) -> dict[str, object]:

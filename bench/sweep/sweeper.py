@@ -16,11 +16,9 @@ from bench.records.run import Run
 from bench.stations.site import Site
 from bench.studies.runs import Planned
 from bench.sweep import announce
-from bench.sweep.cell import Lengths, measure, skipped
+from bench.sweep.cell import Lengths, empty_run, measure
 from bench.sweep.display import Estimate, in_words, line_for, progress_of, took, words_for
 
-LABEL_IMPOSSIBLE = "not possible"
-LABEL_CELL_FAILED = "run failed"
 log = logging.getLogger(__name__)
 
 
@@ -54,7 +52,8 @@ class Sweeper:
                     words = " ".join(self.results.command)
                     log.info("zerohttpd %s; %s", words, self.site.placement.note)
                     for line in self.results.doctor:
-                        log.info("doctor: %s: %s: %s; needed: %s", *line.in_words())
+                        words = f"{line.topic}: {line.have}; needed: {line.need}"
+                        log.info("doctor: %s: %s", line.state, words)
                     status = self._measure_all()
             finally:  # even if the terminal was closed
                 self._end()
@@ -107,18 +106,16 @@ class Sweeper:
     def _one(self, spec: RunSpec) -> Run:
         """Make one run, or skip a run that cannot give a valid result."""
         subject = self.planned.subjects[spec.subject]
-        finding = self.diagnosis.why_not(spec)
-        if finding:
-            return skipped(subject, spec, LABEL_IMPOSSIBLE, finding.describe())
+        if finding := self.diagnosis.why_not(spec):
+            return empty_run(subject, spec, "skipped", "not possible", finding.describe())
         same = (run for run in self.results.runs if run.key == spec.key)
         failed = next((run for run in same if run.state == "failed"), None)
         if failed and failed.reason:
             words = f"skipped because run {failed.run} failed: {failed.reason.text}"
-            return skipped(subject, spec, LABEL_CELL_FAILED, words)
+            return empty_run(subject, spec, "skipped", "run failed", words)
         run, report = measure(subject, spec, self.site, self.lengths)
         if report:
-            conditions = spec.conditions
-            tool = "oha" if conditions.mode == "open" else conditions.generator
+            tool = "oha" if spec.conditions.mode == "open" else spec.conditions.generator
             place = f"{spec.subject}_{spec.conditions.slug()}_{spec.concurrency}"
             store.replace(self.folder / f"{tool}_{place}_run{spec.run}.txt", report)
         return run

@@ -12,7 +12,7 @@ import altair as alt
 from altair.utils.schemapi import disable_debug_mode
 
 from bench.records.conditions import Conditions
-from bench.records.metrics import METRICS
+from bench.records.points import METRICS
 from bench.records.store import Json
 from bench.report.charts import style
 from bench.report.findings import with_quota

@@ -9,7 +9,7 @@ import altair as alt
 
 from bench.records.conditions import way_in_words
 from bench.records.figures import Balancer
-from bench.records.metrics import BY_KEY, PERCENTILES
+from bench.records.points import BY_KEY, PERCENTILES
 from bench.report.charts import base
 from bench.report.charts.rows import STATUS
 from bench.report.study import WAYS, Row, StudySubject

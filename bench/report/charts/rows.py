@@ -7,8 +7,7 @@ from pathlib import Path
 
 from bench.records.conditions import Conditions
 from bench.records.figures import HostFigures
-from bench.records.metrics import METRICS
-from bench.records.points import Point
+from bench.records.points import METRICS, Point
 from bench.records.words import figure, percent
 from bench.report import across, limits
 from bench.report.findings import all_switches, order_rows

@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from bench.readers.console import Field, Table, escaped
 from bench.records.conditions import Conditions
-from bench.records.metrics import BY_KEY, METRICS, Metric
-from bench.records.points import HOST_FIGURES, Point
+from bench.records.points import BY_KEY, HOST_FIGURES, METRICS, Metric, Point
 from bench.records.store import LIMITED, csv_of, named
 from bench.records.words import figure, percent
 from bench.report import limits

@@ -12,8 +12,7 @@ from bench.load.ab import latency_from, parse_report
 from bench.readers.table import result_table
 from bench.records.errors import UserError
 from bench.records.figures import HostFigures, ServerStatistics
-from bench.records.metrics import BY_KEY
-from bench.records.points import Point, Spread, data_points, runs_in_words
+from bench.records.points import BY_KEY, Point, Spread, data_points, runs_in_words
 from bench.records.results import SCHEMA_VERSION, flag_outliers
 from bench.records.run import Reason, Run
 from bench.records.store import CSV_COLUMNS, csv_of, csv_row, load, make_folder, save

@@ -17,7 +17,7 @@ from bench.cli.main import main
 from bench.host.project import ROOT
 from bench.records.environment import HostInfo
 from bench.records.figures import HostFigures
-from bench.records.metrics import METRICS
+from bench.records.points import METRICS
 from bench.records.results import Conditions, Results
 from bench.records.run import Run
 from bench.records.store import CSV_COLUMNS, LIMITED, NAMED, save

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Studies are declared completely, and become parts of a sweep.
-
-The chapter about reference servers agrees with their files; tests/bench/subjects/test_references.py
-checks the running servers.
-"""
+"""Studies are declared completely, and become parts of a sweep. The chapter about reference servers
+agrees with their files; tests/bench/subjects/test_references.py checks the running servers."""
 
 import csv
 from dataclasses import replace

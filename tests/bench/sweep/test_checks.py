@@ -21,14 +21,7 @@ from bench.records.run import Run
 from bench.services.balancer import BalancerEnd
 from bench.stations.orders import Stopped
 from bench.subjects.running import Ended
-from bench.sweep.checks import (
-    Asked,
-    Evidence,
-    first_failure,
-    judge,
-    little_tolerance,
-    load_checks,
-)
+from bench.sweep.checks import Asked, Evidence, first_failure, judge, little_tolerance, load_checks
 from bench.sweep.loading import Loaded
 
 from .test_run_figures import OUTCOME, REDIS, REQUESTS, USUAL, entered, seen, use
@@ -93,7 +86,8 @@ def wrk_saw(**figures: Any) -> Made:
     return wrk(WRK.model_copy(update=figures))
 
 
-INTERRUPTED = recorded("interrupted")
+INTERRUPTED, EXCEPTIONS = recorded("interrupted"), recorded("exceptions", requests=5000)
+TIMED_OUT = INTERRUPTED[0], replace(INTERRUPTED[1], status=1, timed_out=True)
 FAILED = [
     # ab's own words
     (recorded("reset", 104), "reset", "Connection reset by peer (104), 998 of 2,000 completed"),
@@ -105,11 +99,7 @@ FAILED = [
     (recorded("dropped"), "2 failed", "2 of 2,000 requests failed (length 2)"),
     (recorded("non_2xx"), "34 other", "34 of 2,000 responses were not 2xx"),
     (INTERRUPTED, "incomplete", "700 of 2,000 completed"),
-    (
-        recorded("exceptions", requests=5000),
-        "29 failed",
-        "29 of 5,000 requests failed (length 21, exceptions 8)",
-    ),
+    (EXCEPTIONS, "29 failed", "29 of 5,000 requests failed (length 21, exceptions 8)"),
     # faults that ab does not report
     (recorded("dropped_with_l", any_length=True), "cut off", "2,997,000 bytes"),
     (good(body_bytes=1501), "cut off", "3,000,000 bytes were received, 3,002,000 expected"),
@@ -117,11 +107,7 @@ FAILED = [
     (good(keep_alive=True), "closes", "only 0 of 2,000 responses kept the connection"),
     (by_ab(good(keep_alive=True), keep_alive=1899), "closes", ""),
     # reasons that replace ab's reasons
-    (
-        (INTERRUPTED[0], replace(INTERRUPTED[1], status=1, timed_out=True)),
-        "timed out",
-        "not done after 20 s, 700 of 2,000 completed",
-    ),
+    (TIMED_OUT, "timed out", "not done after 20 s, 700 of 2,000 completed"),
     ((good()[0], replace(good()[1], command=["ab", "-r", "-n", "2000"])), "ab -r", ""),
     # redirects, and errors instead of redirects
     (redirected(200), "500 other", ""),
@@ -233,6 +219,9 @@ LAW = LittlesLaw(concurrency=50, rate=8000, mean_ms=10, product=80, deviation=0.
 TOO_LITTLE = LAW.model_copy(update={"product": 5, "deviation": -0.9})
 PAGE, LOST = USUAL._replace(workload="guestbook"), {"outcome": of_ab(failed=29)}
 OVERFLOWN = LOST | {"tcp": (77, 0, 0, 0)}
+SECOND_DIED = {"servers": use(alive=[True, False]), "ended": [end(4), end(3)]}
+KEPT_PAGE = {"conditions": PAGE._replace(keep_alive=True), "outcome": ALL_KEPT}
+SIGN = {"conditions": USUAL._replace(workload="sign")}
 
 
 def nginx(errors: int, status: int) -> BalancerEnd:
@@ -241,11 +230,7 @@ def nginx(errors: int, status: int) -> BalancerEnd:
 
 UNSOUND = [
     ({"servers": use(alive=[False]), "ended": [end(3)]}, "died", "server ended with status 3, 4,"),
-    (
-        {"servers": use(alive=[True, False]), "ended": [end(4), end(3)]},
-        "died",
-        "the server ended with status 3, instance 2 of 2, ",
-    ),
+    (SECOND_DIED, "died", "the server ended with status 3, instance 2 of 2, "),
     # connections that the kernel has lost, with the fix
     (LOST | {"tcp": (0, 0, 0, 1234)}, "29 failed", "no room for 1,234 connections in TIME_WAIT"),
     (LOST | {"tcp": (0, 0, 0, 1234)}, "", "-w net.ipv4.tcp_max_tw_buckets=600000)"),
@@ -264,16 +249,8 @@ UNSOUND = [
     ({"conditions": PAGE, "visits": 3999}, "miscount", "4,000 visitors expected, 3,999 counted"),
     ({"conditions": PAGE, "visits": 4001}, "miscount", "4,000 visitors expected, 4,001 counted"),
     ({"conditions": PAGE, "visits": 3999, "private": False}, "miscount", ""),
-    (
-        {"conditions": PAGE._replace(keep_alive=True), "visits": 4051, "outcome": ALL_KEPT},
-        "miscount",
-        "4,000 visitors expected, 4,051 counted",
-    ),
-    (
-        {"conditions": USUAL._replace(workload="sign")},
-        "miscount",
-        "4,000 remarks expected, 3 counted",
-    ),
+    (KEPT_PAGE | {"visits": 4051}, "miscount", "4,000 visitors expected, 4,051 counted"),
+    (SIGN, "miscount", "4,000 remarks expected, 3 counted"),
     ({"law": LAW}, "impossible", "8,000 requests/s of 10.0 ms each are 80.0 at once, not 50"),
     ({"law": TOO_LITTLE}, "too little load", ""),
     (idle_of(900, 3), "not idle", "only 900 of 1,000"),
@@ -289,11 +266,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "count within the slack": {"conditions": KEPT, "outcome": ALL_KEPT, "ended": [end(_3xx=4200)]},
     "a reference server": {"kind": "reference", "ended": [SILENT]},
     "visitors": {"conditions": PAGE, "visits": 4000},
-    "visitors within the slack": {
-        "conditions": PAGE._replace(keep_alive=True),
-        "visits": 4050,
-        "outcome": ALL_KEPT,
-    },
+    "visitors within the slack": KEPT_PAGE | {"visits": 4050},
     "visitors of others": {"conditions": PAGE, "visits": 9999, "private": False},
     "Little's law": {"law": LAW.model_copy(update={"product": 47, "deviation": -0.05})},
     "idle": idle_of(980, 1000),

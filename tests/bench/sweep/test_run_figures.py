@@ -59,6 +59,10 @@ OUTCOME = Outcome(
 """The outcome of ab, which sent requests for 2 s and ran for 2.55 s."""
 
 
+TCP = TcpCounters(5, 6, 7, 8)
+PEAKS: Any = {"processes_peak": 2, "threads_peak": 3, "descriptors_peak": 70, "pss_peak_mb": 2.5}
+
+
 def use(**other: Any) -> ServersUse:
     """Return the resources that one server used in the 2.5 s of its observation."""
     spent = other.pop("spent", [CpuTime(300_000, 500_000)])
@@ -72,27 +76,15 @@ def use(**other: Any) -> ServersUse:
         )
         for cpu, us, share in zip(spent, wanted, shares, strict=True)
     ]
-    found: dict[str, Any] = {
-        "alive": [True],
-        "used": used,
-        "switches": Switches(6000, 100),
-        "faults": 1000,
-        "seconds": 2.5,
-        "busy": 0.5,
-        "cpus": 1,
-        "samples": 9,
-        "processes_peak": 2,
-        "threads_peak": 3,
-        "descriptors_peak": 70,
-        "pss_peak_mb": 2.5,
-        "pss_mean_mb": 2.0,
-    }
-    return ServersUse(**found | other)
+    found: dict[str, Any] = {"alive": [True], "used": used, "switches": Switches(6000, 100)}
+    found |= {"faults": 1000, "seconds": 2.5, "busy": 0.5, "cpus": 1, "samples": 9}
+    found["pss_mean_mb"] = 2.0
+    return ServersUse(**found | PEAKS | other)
 
 
 def seen(role: Role | None = None, name: str = "", **report: Any) -> Seen:
     """Return a host that used 1 s of CPU time, half of its quota for 2.5 s."""
-    host = report.pop("host", HostCount(1.0, None, None, TcpCounters(5, 6, 7, 8)))
+    host = report.pop("host", HostCount(1.0, None, None, TCP))
     return Seen(role, name, Report(host=host, allowed=0.8, **report))
 
 
@@ -105,10 +97,8 @@ def entered(
     redis: CpuTime = REDIS,
 ) -> Run:
     """Return a run of 4,000 requests at 50 connections with its figures."""
-    run = Run(
-        subject="epoll", conditions=conditions, concurrency=50, run=1, state="held", requests=4000
-    )
     spec = RunSpec("epoll", conditions, 50, 1, REQUESTS, 60.0)
+    run = Run(state="held", **vars(spec))
     loaded = Loaded(outcome, 99, 0, 0, redis, 2.5, idle, hosts)
     enter(run, spec, loaded, stopped or {host.name: Stopped() for host in hosts})
     return run
@@ -127,17 +117,11 @@ def test_on_one_machine() -> None:
         voluntary_switches_per_request=1.5,
         involuntary_switches_per_request=0.025,
         page_faults_per_request=0.25,
-        pss_peak_mb=2.5,
         pss_mean_mb=2.0,
-        processes_peak=2,
-        threads_peak=3,
-        descriptors_peak=70,
-        listen_overflows=5,
-        listen_drops=6,
-        retransmits=7,
-        time_wait_overflows=8,
         samples=9,
         source="CPU: control group during the load; switches: its tasks during the load",
+        **PEAKS,
+        **TCP._asdict(),
     )
     assert run.redis_process == OtherProcess(cpu_user_s=0.2, cpu_system_s=0.3, cpu_share=0.2)
     assert run.load_process == OtherProcess(cpu_user_s=0.5, cpu_system_s=0.52, cpu_share=0.4)
@@ -188,15 +172,7 @@ def test_several_hosts_together() -> None:
     assert run.nginx_process == OtherProcess(cpu_user_s=0.5, cpu_system_s=0.75, cpu_share=0.5)
     by_name = {host.name: host for host in run.hosts}
     assert list(by_name) == ["l", "n", "a", "b", "r"]
-    assert by_name["n"] == HostFigures(
-        role="nginx",
-        name="n",
-        cpu_share=0.5,
-        listen_overflows=5,
-        listen_drops=6,
-        retransmits=7,
-        time_wait_overflows=8,
-    )
+    assert by_name["n"] == HostFigures(role="nginx", name="n", cpu_share=0.5, **TCP._asdict())
     assert (by_name["b"].cpu_share, by_name["b"].throttled_share) == (0.95, 0.96)
     assert (run.bottleneck, run.bottleneck_host) == ("server", "b")
     calm = [host for host in of_hosts(wanted_s=2.4) if host.name != "b"]
@@ -215,6 +191,9 @@ def test_without_a_group_a_host_says_what_its_servers_used() -> None:
     assert process.source.startswith("CPU: all of its host during the load")
 
 
+ON_TWO = {"wanted_us": [4e6], "spread": 2}
+
+
 @pytest.mark.parametrize(
     ("quota", "cores", "throttled", "other", "who"),
     [
@@ -225,14 +204,8 @@ def test_without_a_group_a_host_says_what_its_servers_used() -> None:
         (0.4, "one", 0.6, {}, "server"),  # used 0.8 s of 0.4 x 2 s
         (0.4, "one", 0.4, {}, "none"),  # throttled in fewer than half of the periods
         (0.5, "one", 0.6, {}, "none"),  # the quota was not used up
-        (
-            0.0,
-            "all",
-            None,
-            {"wanted_us": [4e6], "spent": [CpuTime(3e6, 7e5)], "spread": 2},
-            "server",
-        ),
-        (0.0, "all", None, {"wanted_us": [4e6], "spent": [CpuTime(3e6, 5e5)], "spread": 2}, "none"),
+        (0.0, "all", None, ON_TWO | {"spent": [CpuTime(3e6, 7e5)]}, "server"),
+        (0.0, "all", None, ON_TWO | {"spent": [CpuTime(3e6, 5e5)]}, "none"),
         (0.4, "all", 0.6, {"spread": 2}, "server"),
     ],
 )

@@ -12,15 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from bench.grade.findings import (
+    HAS_ASSEMBLER,
+    CheckOutcome,
+    StageOutcome,
+    build_failure,
+    finding,
+    shortened,
+)
 from bench.grade.sandbox import Limits, confined, give
 from bench.host.programs import ended_well
 from bench.host.project import ROOT
 from bench.load.client import Response, request
 from bench.records.errors import UserError
-from bench.subjects.subject import Subject, discover, server_subject
+from bench.subjects.subject import Subject, discover, said_of, server_subject
 
 COMPILER_LIMITS = Limits(address_space=4 << 30, file_bytes=256 << 20)
 COMPILE_SECONDS = 30.0
+BUILD_POINTS = 3
 PARTS = ("Makefile", "pyproject.toml")
 HUGE = 3 << 30
 """A length that an int cannot hold."""
@@ -119,6 +128,7 @@ class Built:
 
     def __init__(self, source: Path, folder: Path) -> None:
         """Copy the server and lib/. Raise UserError if `source` cannot be a server's folder."""
+        self.stalled_by = said_of(source).stalled_by
         self._root = folder
         self._folder = source.name if source.name[:2].isdigit() else f"99_{source.name}"
         for name in PARTS:
@@ -174,6 +184,25 @@ class Built:
         if done.returncode != 0 or not program.is_file():
             raise NotBuilt(done.stderr.strip() or "the compiler printed no message")
         return server_subject(self.name, program), done.stderr.strip()
+
+
+def compiled(built: Built) -> tuple[Subject | None, StageOutcome]:
+    """Compile a server. Return the server (None if it does not compile) and the outcome of this
+    stage."""
+    server = None
+    check = CheckOutcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")
+    try:
+        server, remarks = built.make("release")
+        notes = [HAS_ASSEMBLER] if built.mentions(ASSEMBLER) else []
+        if remarks:
+            check.points -= 2
+            warned = [line for line in remarks.splitlines() if "warning:" in line]
+            notes.append("with warnings: " + shortened(warned or remarks.splitlines())[0])
+        check.note = "; ".join(notes)
+    except NotBuilt as error:
+        check.points, check.came = 0, "failed"
+        check.finding = finding(build_failure("does-not-compile", str(error)), ())
+    return server, StageOutcome(stage="builds", title="It compiles", checks=[check])
 
 
 @dataclass

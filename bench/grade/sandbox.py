@@ -6,15 +6,11 @@ namespace, which ends with the examination. The compiler and the program run wit
 Landlock (fence.py), and, if the grader is root, as a user that no other process has.
 """
 
-import contextlib
-import ctypes
 import functools
 import os
 import secrets
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +19,9 @@ import psutil
 
 from bench.grade.fence import fenced, version
 from bench.host.programs import ended_well
+from bench.host.signals import SignalWatch
 from bench.host.sockets import bring_up_loopback
+from bench.services.redis_server import PrivateRedis
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"
 """The environment variable that says how the examination's namespaces were made."""
@@ -45,11 +43,13 @@ REDIS_LIMITS = {
 }
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
 rights. Therefore the program may use only commands for data. The second user is `grader`."""
+DATABASE = 7
+"""The number of the database in Redis: a server that ignores the number in its URL finds no
+data."""
 TIME_ZONE = "TZ=GRADE-5:30"
 """A local time that differs from GMT. All dates in HTTP are in GMT."""
 REAPING_SECONDS = 5.0
 """The time limit for init to reap processes whose parents have ended."""
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,6 @@ def enter(arguments: Sequence[str]) -> None:
     runs in them, or if this machine allows none."""
     if INSIDE in os.environ:
         if os.environ[INSIDE] != "none":
-            _die_with_parent()
             bring_up_loopback()
             # Hide the grader's arguments from the program: the seed is in them (proc(5)).
             hidden = ("mount", "-o", "remount,hidepid=2,gid=0", "/proc")
@@ -180,6 +179,11 @@ def give(folder: Path) -> None:
         os.chown(path, number, number, follow_symlinks=False)
 
 
+def own_redis(watch: SignalWatch) -> PrivateRedis:
+    """Start and return a Redis for graded programs."""
+    return PrivateRedis((), watch, REDIS_LIMITS, database=DATABASE)
+
+
 def end_strangers(lane: int) -> None:
     """Kill all processes of the confined user. kill(-1), called as this user, also reaches
     processes that fork meanwhile."""
@@ -192,34 +196,15 @@ def end_strangers(lane: int) -> None:
 def forget_strangers() -> bool:
     """Wait until init has reaped the confined user's ended processes, which count against its
     limit. Return False if processes are left after REAPING_SECONDS."""
-    deadline = time.monotonic() + REAPING_SECONDS
-    while processes_of(user()):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+    return SignalWatch().until(lambda: not processes_of(user()), REAPING_SECONDS)
 
 
 def processes_of(number: int | None) -> list[psutil.Process]:
-    """Return the processes of a user."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.uids().real == number:
-                found.append(process)
-    return found
-
-
-def _die_with_parent() -> None:
-    """Let the kernel kill this process if its parent dies: old unshare(1) has no --kill-child."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Return the processes of a user, with the number of their threads in `info`."""
+    every = psutil.process_iter(["uids", "num_threads"])
+    return [one for one in every if one.info["uids"] and one.info["uids"].real == number]
 
 
 def _tasks_of_ours() -> int:
     """Return the number of tasks of the grader's user, which the kernel counts together."""
-    count = 0
-    for process in processes_of(os.getuid()):
-        with contextlib.suppress(psutil.Error):
-            count += process.num_threads()
-    return count
+    return sum(one.info["num_threads"] for one in processes_of(os.getuid()))

@@ -91,11 +91,10 @@ class Attempt(NamedTuple):
 
 def can_trace() -> bool:
     """Return whether strace works on this machine; otherwise no proof has a trace."""
-    try:
+    with contextlib.suppress(Refused):
         require_tracing((*STRACE, "--seccomp-bpf"))
-    except Refused:
-        return False
-    return True
+        return True
+    return False
 
 
 @dataclass
@@ -113,8 +112,7 @@ class CheckRunner:
     _pages: bool = False
     """Whether the server has served a page with data from Redis at least once."""
     _waits_idle: bool = False
-    """Whether threads wait for a lock without clients, because a thread holds the lock in
-    accept()."""
+    """Whether threads wait for a lock without clients: a thread holds the lock in accept()."""
     _traces: Iterator[int] = field(default_factory=count)
 
     def attempt(self, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
@@ -226,7 +224,7 @@ class CheckRunner:
 def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
     """Return the failure, or a failure that names the cause: a kept lock, a refused call, a crash.
     `waits_idle`: ignore waiting for locks, because this server does so without clients, too."""
-    if failed.proof or failed.fault == "by-nature":
+    if failed.proof[1] or failed.fault == "by-nature":
         return failed
     if locked := () if waits_idle else failed.locked or kept_lock(scene.pids()):
         seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
@@ -256,8 +254,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
 
 
 def waits_for_redis(scene: Scene) -> bool:
-    """Return whether a futex(2) of the server must be a wait for a connection to Redis, because the
-    server has no threads and no locks."""
+    """Return whether a futex(2) must be a wait for Redis: there are no threads and no locks."""
     alone = 0 < scene.tasks() == len(scene.pids())
     return alone and scene.built is not None and not scene.built.mentions(LOCKS)
 

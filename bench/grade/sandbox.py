@@ -33,8 +33,7 @@ FIRST_USER, USERS = 61_184, 4_000  # `lane` is added
 MEMORY = 512 << 20
 """The unshared bytes that all processes of a server may use together; see `Scene.guarded`."""
 REDIS_PASSWORD = secrets.token_urlsafe(16)
-"""The password of the Redis user `grader`. Only the grader uses it, to close and limit
-connections."""
+"""The password of the Redis user `grader`, who may close and limit connections."""
 REDIS_LIMITS = {
     "user": "default on nopass ~* +@all -@admin -@dangerous -@scripting +info\n"
     f"user grader on >{REDIS_PASSWORD} +client +config +select",
@@ -42,10 +41,9 @@ REDIS_LIMITS = {
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
-rights. Therefore the program may use only commands for data. The second user is `grader`."""
+rights. Therefore the program may use only commands for data."""
 DATABASE = 7
-"""The number of the database in Redis: a server that ignores the number in its URL finds no
-data."""
+"""The number of the database: a server that ignores the number in its URL finds no data."""
 TIME_ZONE = "TZ=GRADE-5:30"
 """A local time that differs from GMT. All dates in HTTP are in GMT."""
 REAPING_SECONDS = 5.0
@@ -60,8 +58,7 @@ class Limits:
     address_space: int | None = 4 << 30
     """Bytes; None: no limit, because a sanitizer reserves terabytes of addresses."""
     file_bytes: int = 4 << 20
-    """The limit of each file. One file is the program's output, which the grader reads many
-    times."""
+    """The limit of each file, e.g. of the program's output, which the grader reads many times."""
     descriptors: int = 2048
     tasks: int = 512
     """Processes and threads."""
@@ -92,7 +89,7 @@ def enter(arguments: Sequence[str]) -> None:
 def isolation() -> list[str]:
     """Return sentences that say which parts of the sandbox are in force."""
     way, landlock, limits = os.environ.get(INSIDE, "none"), version(), Limits()
-    tasks = limits.tasks if user() is not None else limits.tasks + limits.others
+    tasks = limits.tasks + (limits.others if user() is None else 0)
     if user() is not None:
         rights = "a user ID of its own, without privileges"
     elif way == "user":
@@ -147,26 +144,21 @@ def confined(
     """Return a command line that runs `command` with limits, Landlock and a user of its own.
     `reads`: folders that the command may read, in addition to the system's; `writes`: folders that
     it may write; `environment`: additional variables (NAME=value)."""
-    words = [
-        "prlimit",
-        f"--cpu={limits.processor_seconds}",
-        f"--fsize={limits.file_bytes}",
-        f"--nofile={limits.descriptors}",
-        "--core=0",
-    ]
+    tasks, rights = limits.tasks, ["--no-new-privs"]
+    if (number := user(lane)) is None:
+        # The kernel counts all tasks of the grader's user together.
+        ours = processes_of(os.getuid())
+        tasks += limits.others + sum(process.info["num_threads"] for process in ours)
+    else:
+        rights += [f"--reuid={number}", f"--regid={number}", "--clear-groups"]
+        rights += ["--inh-caps=-all", "--bounding-set=-all"]
+    words = ["prlimit", f"--cpu={limits.processor_seconds}", f"--fsize={limits.file_bytes}"]
+    words += [f"--nofile={limits.descriptors}", f"--nproc={tasks}", "--core=0"]
     if limits.address_space is not None:
         words.append(f"--as={limits.address_space}")
-    number = user(lane)
-    if number is None:
-        words.append(f"--nproc={limits.tasks + limits.others + _tasks_of_ours()}")
-        user_words = ["setpriv", "--no-new-privs"]
-    else:
-        words.append(f"--nproc={limits.tasks}")
-        user_words = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
-        user_words += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
     variables = [f"PATH={os.defpath.lstrip(':')}", "LC_ALL=C.UTF-8", TIME_ZONE, *environment]
     variables += [f"TMPDIR={folder}" for folder in writes[:1]]
-    inner = [*user_words, "--", "env", "--ignore-environment", *variables, *command]
+    inner = ["setpriv", *rights, "--", "env", "--ignore-environment", *variables, *command]
     return [*words, "--", *fenced(inner, reads, writes)]
 
 
@@ -203,8 +195,3 @@ def processes_of(number: int | None) -> list[psutil.Process]:
     """Return the processes of a user, with the number of their threads in `info`."""
     every = psutil.process_iter(["uids", "num_threads"])
     return [one for one in every if one.info["uids"] and one.info["uids"].real == number]
-
-
-def _tasks_of_ours() -> int:
-    """Return the number of tasks of the grader's user, which the kernel counts together."""
-    return sum(one.info["num_threads"] for one in processes_of(os.getuid()))

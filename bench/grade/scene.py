@@ -82,8 +82,7 @@ class Scene(GradedServer):
             yield clients
 
     def let_go(self, port: int) -> bool:
-        """Return whether no process has a descriptor for the server's end of the connection to this
-        port."""
+        """Return whether no process has the descriptor of the connection to this client's port."""
         own = end(self.address[1], port)
         return own is None or own.inode == 0
 
@@ -101,8 +100,7 @@ class Scene(GradedServer):
     def talk(
         self, client: Client, data: bytes, method: str = "GET", fault: FaultName = "no-answer"
     ) -> Response:
-        """Send bytes on an open connection and return the response. `fault`: the fault if no
-        response arrives."""
+        """Send bytes on an open connection; return the response. `fault`: the fault without one."""
         try:
             answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:
@@ -144,8 +142,7 @@ class Scene(GradedServer):
         port: int = 0,
         sure: bool = True,
     ) -> None:
-        """Raise Failed unless a response is the expected one; `fault`: the fault of a wrong
-        response."""
+        """Raise Failed unless a response is the expected one; `fault`: of a wrong response."""
         if told := one.wrong_length(answer):
             there = f"{one.name} has {len(one.body or b'')} bytes"
             raise Failed("wrong-length", f"{there}; the head said Content-Length: {told[:30]}")

@@ -155,8 +155,7 @@ class GradedServer:
         return self.running is None or not self.running.running()
 
     def end_by_itself(self, seconds: float) -> bool:
-        """Send SIGTERM, if it has not been sent; return whether the server ended in time. `stop`
-        returns how it ended."""
+        """Send SIGTERM, if it has not been sent; return whether the server ended in time."""
         if not self.told:
             self.tell_to_stop()
         return self.until(self.has_ended, seconds)
@@ -253,8 +252,7 @@ class GradedServer:
         return [line.group() for line in found if line]
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Wait until the condition is true; return whether it became true in time (None: within
-        the timeout of a client)."""
+        """Return whether the condition becomes true in time (None: the timeout of a client)."""
         return self.watch.until(condition, self.timeout if seconds is None else seconds)
 
     # ---- CPU time and memory ----
@@ -321,8 +319,10 @@ class GradedServer:
             for pid in self.pids():
                 with contextlib.suppress(psutil.Error):
                     process = psutil.Process(pid)
-                    held = process.memory_full_info() if exact else process.memory_info()
-                    found += held.pss if exact else held.rss - held.shared
+                    if exact:
+                        found += process.memory_full_info().pss
+                    else:
+                        found += (held := process.memory_info()).rss - held.shared
             return found
 
         roughly = total(exact=False)

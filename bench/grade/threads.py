@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.host.process import task_folders
 from bench.live.tasks import call_in
+from bench.stations.footprint import tasks_of
 
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
 STUCK_SECONDS = 0.8
@@ -38,17 +39,11 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
 
 def wake_ups(pids: Sequence[int]) -> dict[int, int]:
     """Return the number of voluntary context switches of each thread since its start, by thread."""
-    found = {}
-    for task in _tasks(pids):
-        with suppress(OSError):
-            _, _, after = (task / "status").read_text().partition("\nvoluntary_ctxt_switches:")
-            found[int(task.name)] = int(after.split()[0]) if after else 0
-    return found
+    return {thread: use.switches.voluntary for thread, use in tasks_of(pids).items()}
 
 
 def wait_for_clients(pids: Sequence[int]) -> list[str]:
-    """Return a line for each process whose first thread sleeps in accept or poll, or in a
-    similar call."""
+    """Return a line for each process whose first thread sleeps in accept, poll or the like."""
     first = [Path(f"/proc/{pid}/task/{pid}") for pid in pids]
     return [_line(thread, name) for thread, name, _ in _calls(first) if _WAITS.match(name)]
 

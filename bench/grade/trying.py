@@ -24,8 +24,7 @@ from bench.grade.server import BUSY_SHARE
 AT_ONCE = 8
 """The number of checks that run at the same time; together they use less than one CPU."""
 SLOWER = 1.5
-"""A server is too slow if its checks take this many times the usual time, and some checks are
-beyond the time limit."""
+"""A server is too slow if its checks take this many times the usual time."""
 LANES = 2
 """The number of lanes of a check: for the graded server, and for the reference server."""
 
@@ -166,7 +165,7 @@ class World:
     ) -> CheckOutcome:
         """Return the outcome of a failed check. It names the first failure with a proof other than
         the trace; if there is none, it names the first failure."""
-        cause = next((one for one in failures if one.proof), failures[0])
+        cause = next((one for one in failures if one.proof[1]), failures[0])
         outcome.came = "failed"
         outcome.finding = finding(cause, trace)
         outcome.finding.follows = self._cause_of(cause)
@@ -204,7 +203,5 @@ class World:
         """Return whether a second attempt of the check is unnecessary, even for a proof."""
         if failed.fault == "never-serves":
             return not self.runner.served
-        if failed.proof and failed.sure:
-            return True
-        known = failed.fault in ("by-nature", *self._found)
-        return known or bool(self._cause_of(failed))
+        proven = bool(failed.proof[1]) and failed.sure
+        return proven or failed.fault in ("by-nature", *self._found) or self._cause_of(failed) != ""

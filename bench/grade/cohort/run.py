@@ -70,8 +70,7 @@ class Graded(BaseModel):
     seed: int
     when: datetime = Field(default_factory=now)
     key: str = ""
-    """A hash of the submission, the grader and the selected stages; empty: the submission has no
-    server."""
+    """A hash of the submission, the grader and the selected stages; empty without a server."""
     state: str = GRADED
     """`graded`, or the reason for no grade in a word or two."""
     reason: str = ""
@@ -182,8 +181,7 @@ class ClassGrading:
     _seconds: list[float] = field(default_factory=list)
 
     def prepare(self, submissions: Sequence[Submission]) -> list[Graded]:
-        """Copy the server of each submission. Return the grades, still without points. Raises
-        Interrupted."""
+        """Copy the servers. Return the grades, still without points. Raises Interrupted."""
         grader = f"{source_digest()} {' '.join(self.only)}"
         found = []
         for number, submission in enumerate(submissions):
@@ -199,8 +197,7 @@ class ClassGrading:
         return found
 
     def grade(self, submissions: Sequence[Graded]) -> None:
-        """Grade the submissions that are new or have changed. Raises Interrupted; all earlier
-        grades are recorded."""
+        """Grade the submissions that are new or have changed. Raises Interrupted."""
         todo = [one for one in submissions if not self._is_done(one)]
         if len(todo) < len(submissions):
             self.say(f"{len(submissions) - len(todo)} have not changed since their last grade")

@@ -7,7 +7,6 @@ and pieces of C files as the book. In slides.md a line `---` separates slides. E
 its minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students has the sheets only.
 """
 
-import argparse
 import re
 import shutil
 import subprocess
@@ -26,6 +25,7 @@ from bench.book.expected import COURSE, SHEETS, measure
 from bench.book.render import styles
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.records.values import Parser
 from bench.report.page.look import template_of
 from bench.timeline.page import picture_style
 
@@ -59,7 +59,7 @@ class Slide(NamedTuple):
 
 def run(words: Sequence[str]) -> int:
     """Make slides and sheets. Exit status: 0. Raises UserError."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd slides",
         description="Make the slides, notes and sheets of the course, as HTML and PDF.",
     )

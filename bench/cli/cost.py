@@ -16,7 +16,7 @@ from bench.readers.cost import Difference, differences
 from bench.records import store
 from bench.records.conditions import CHANGES
 from bench.records.errors import UserError
-from bench.records.values import add_results, add_size, one_of
+from bench.records.values import Parser, add_results, add_size, one_of
 from bench.report.page.build import build
 from bench.studies.study import DeclaredStudy, study
 
@@ -24,8 +24,7 @@ PAGE = "cost.html"
 
 
 def run(words: Sequence[str]) -> int:
-    """Measure, and write the page. Exit status: 0 all results valid, 1 not all, 128 + n after
-    signal n. Raises UserError."""
+    """Measure, and write the page; return the exit status, as `measure` does. Raises UserError."""
     wanted = study("cost")
     chosen = _parser(wanted).parse_args(words)
     if chosen.markdown and not chosen.markdown.parent.is_dir():
@@ -33,11 +32,9 @@ def run(words: Sequence[str]) -> int:
     if chosen.read:
         finish(chosen.read, chosen.markdown)
         return 0
+    only = {"servers": (chosen.optimisations_of,)}
     entries = [
-        one.model_copy(update={"servers": (chosen.optimisations_of,)})
-        if "without" in one.varied
-        else one
-        for one in wanted.measure
+        one.model_copy(update=only if "without" in one.varied else {}) for one in wanted.measure
     ]
     if not chosen.no_experiments:
         entries += [one.closed() for name in CHANGES for one in study(name).measure]
@@ -65,7 +62,7 @@ def finish(source: Path, document: Path | None) -> None:
 
 
 def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="zerohttpd cost", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="zerohttpd cost", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
     add_size(parser, wanted.runs, wanted.requests, wanted.level)
     add("--servers", nargs="+", metavar="NAME", default=[], help="measure only these (default all)")
@@ -84,8 +81,14 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
 
 def experiment(words: Sequence[str]) -> int:
     """Run `zerohttpd experiment`. Return the exit status, as `run` does. Raises UserError."""
-    options = _experiment_parser().parse_args(words)
-    out = console()
+    what = "Measure a server with and without one change, alternately."
+    parser = Parser(prog="zerohttpd experiment", description=what)
+    known = f"one of {', '.join(CHANGES)}; without a name: list all of them"
+    parser.add_argument("name", nargs="?", help=known)
+    usual = study(next(iter(CHANGES)))
+    add_size(parser, usual.runs, usual.requests, usual.level)
+    add_results(parser, ROOT / "results")
+    options, out = parser.parse_args(words), console()
     if options.name is None:
         for name, title in CHANGES.items():
             say(out, f"{name:<12} {title}")
@@ -108,14 +111,3 @@ def show(found: Sequence[Difference], chosen: DeclaredStudy, out: Console) -> No
         table.add_row("", "", chosen.name, *one.other.words(), one.verdict)
     out.print(table)
     say(out, paragraphs(chosen.answer))
-
-
-def _experiment_parser() -> argparse.ArgumentParser:
-    what = "Measure a server with and without one change, alternately."
-    parser = argparse.ArgumentParser(prog="zerohttpd experiment", description=what)
-    known = f"one of {', '.join(CHANGES)}; without a name: list all of them"
-    parser.add_argument("name", nargs="?", help=known)
-    usual = study(next(iter(CHANGES)))
-    add_size(parser, usual.runs, usual.requests, usual.level)
-    add_results(parser, ROOT / "results")
-    return parser

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd doctor`."""
 
-import argparse
 from collections.abc import Sequence
 
 from bench.doctor import doctor, limits
 from bench.readers.console import console
 from bench.records.environment import NOT_WELL, DoctorLine
+from bench.records.values import Parser
 from bench.services.redis_server import ExistingRedis
 from bench.studies.runs import plan_runs
 from bench.subjects.subject import make_command, select
@@ -15,7 +15,7 @@ from bench.sweep.options import add_plan, chosen_options
 
 def run(words: Sequence[str]) -> int:
     """Print all checks; return 1 if a check failed. Raises UserError."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd doctor",
         allow_abbrev=False,
         description="Check this machine: print what it has, what the chosen runs need, and a "
@@ -29,18 +29,9 @@ def run(words: Sequence[str]) -> int:
     runs = plan_runs(options.parts, subjects).runs
     redis = ExistingRedis(options.redis) if options.redis else None
     lines = doctor.diagnose(runs, limits.look(), redis).lines
-    if unbuilt:
-        lines.append(_unbuilt(unbuilt))
+    if unbuilt:  # the doctor needs no executable
+        have, need = f"not built: {', '.join(unbuilt)}", "built before a sweep"
+        fix = f"{make_command(unbuilt)}   (make bench does this, too)"
+        lines.append(DoctorLine(topic="servers", have=have, need=need, state="note", fix=fix))
     doctor.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))
-
-
-def _unbuilt(names: Sequence[str]) -> DoctorLine:
-    """Return the note about servers that are not built. The doctor needs no executable."""
-    return DoctorLine(
-        topic="servers",
-        have=f"not built: {', '.join(names)}",
-        need="built before a sweep",
-        state="note",
-        fix=f"{make_command(names)}   (make bench does this, too)",
-    )

@@ -28,7 +28,6 @@ READER_LEFT = 128 + signal.SIGPIPE
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MADE_AS = {"sweep": "bench", "hosts": "bench"}
 """The make targets whose names differ from the names of their commands."""
-DISTRIBUTION = "zerohttpd-seven"
 
 
 class Command(NamedTuple):
@@ -61,7 +60,7 @@ COMMANDS = {
         "bench.faults.command", "make an archive without the answers", "student_copy"
     ),
     "new": Command("bench.cli.new", "create a folder for a server of your own"),
-    "grade": Command("bench.grade.command", "grade a server and name its faults"),
+    "grade": Command("bench.grade.sandbox", "grade a server and name its faults"),
     "grade-all": Command("bench.grade.cohort.command", "grade the submissions of a class"),
     "serve": Command(
         "bench.cli.serve", "run servers, and a live page that shows what they wait for"
@@ -177,6 +176,6 @@ def parser() -> argparse.ArgumentParser:
 def version() -> str:
     """Return the project's version from pyproject.toml."""
     try:
-        return metadata.version(DISTRIBUTION)
+        return metadata.version("zerohttpd-seven")
     except metadata.PackageNotFoundError:
         return "not installed"

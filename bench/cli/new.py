@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd new`: create a folder for a server of your own, as a copy or a skeleton with gaps."""
 
-import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.records.values import Parser
 from bench.subjects.subject import discover
 
 SKELETON = "scratch"
@@ -17,7 +17,7 @@ _NAME = re.compile(r"\d\d_(?P<program>[a-z][a-z0-9-]*)")
 
 def run(words: Sequence[str]) -> int:
     """Create the folder and return the exit status 0. Raises UserError."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd new", description="Create a folder NN_name/ for a server of your own."
     )
     parser.add_argument("name", metavar="NN_NAME", help="name of the folder, e.g. 08_mine")
@@ -41,8 +41,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def make(name: str, origin: str, root: Path = ROOT) -> Path:
-    """Create the folder in `root` and return it. Raises UserError if the name cannot be used, or
-    the origin does not exist."""
+    """Create the folder in `root` and return it. UserError: a wrong name or origin."""
     match = _NAME.fullmatch(name)
     if not match:
         raise UserError(f"{name!r} is not a valid name: two digits, _ and a word, e.g. 08_mine")
@@ -63,8 +62,7 @@ def make(name: str, origin: str, root: Path = ROOT) -> Path:
 
 
 def renamed(text: str, before: str, folder: str) -> str:
-    """Return the source with the program's name replaced in its first comment, in its commands and
-    in its `struct architecture`."""
+    """Return the source with the new name in comment, commands and `struct architecture`."""
     program = folder.partition("_")[2]
     text = text.replace(f" * {before}: ", f" * {program}: ", 1)
     text = re.sub(rf"(pgrep -x |SERVER=|\./){before}\b", rf"\g<1>{program}", text)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd report` and `zerohttpd compare`."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,12 +9,12 @@ from bench.readers.compare import compare
 from bench.readers.console import console
 from bench.records.errors import UserError
 from bench.records.store import load
-from bench.records.values import positive, value_of, words_of
+from bench.records.values import Parser, positive, value_of, words_of
 
 
 def compared(words: Sequence[str]) -> int:
     """Compare two sweeps. Raises UserError."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd compare",
         description="Compare two sweeps and show the changes that exceed the noise of both. "
         "Exit status: 0 no change, 1 a change, or a sweep disturbed by other programs.",
@@ -29,24 +28,19 @@ def compared(words: Sequence[str]) -> int:
 
 
 EXAMPLE = "results/2026-11-25_12-30-00"
+FLEETS = "4,40,400"
 
 
 def _require(results: Path, example: str) -> None:
     """Raise a UserError with an example if the results do not exist."""
     if not results.exists():
-        raise UserError(
-            f"the file or folder {results} does not exist; give the folder of a sweep, "
-            f"e.g. {example}"
-        )
-
-
-FLEETS = "4,40,400"
+        give = f"give the folder of a sweep, e.g. {example}"
+        raise UserError(f"the file or folder {results} does not exist; {give}")
 
 
 def run(words: Sequence[str]) -> int:
-    """Make a report, or print tables; return the exit status. Raises UserError if the results
-    cannot be read, or the page cannot be written."""
-    parser = argparse.ArgumentParser(
+    """Make a report, or print tables; return the exit status. Raises UserError."""
+    parser = Parser(
         prog="zerohttpd report",
         description="Make one HTML page of stored results, and SVG, PNG, JSON, CSV and Markdown "
         "files in the same folder.",
@@ -80,11 +74,7 @@ def run(words: Sequence[str]) -> int:
     print(f"Making a page of {chosen.results}; the charts take most of the time.", flush=True)
     page, *others = build(chosen.results, chosen.output)
     print(f"Open {page} in a browser.")
-    print(f"In the same folder: {', '.join(sorted({_place(path, page) for path in others}))}")
+    places = (path.relative_to(page.parent).parts for path in others)
+    names = {f"{name}/" if below else name for name, *below in places}
+    print(f"In the same folder: {', '.join(sorted(names))}")
     return 0
-
-
-def _place(path: Path, page: Path) -> str:
-    """Return the name of a file in the page's folder, or of its subfolder."""
-    name, *rest = path.relative_to(page.parent).parts
-    return f"{name}/" if rest else name

@@ -19,7 +19,7 @@ from bench.live.look import Look
 from bench.live.room import Room, RoomPage, questions
 from bench.live.web import Live
 from bench.records.errors import Interrupted, UserError
-from bench.records.values import add_value, milliseconds, positive, words_of
+from bench.records.values import Parser, add_value, milliseconds, positive, words_of
 from bench.services.redis_server import ExistingRedis, PrivateRedis, SlowRedis
 from bench.subjects.running import RunningServer, lines_of
 from bench.subjects.subject import NO_CONDITIONS, Place, Subject, select, server_names
@@ -32,10 +32,7 @@ LOOK_SECONDS = 0.1
 
 def run(words: Sequence[str]) -> int:
     """Serve until Ctrl-C. Return the exit status: 0 after Ctrl-C, 1 if a server ended by itself.
-
-    Raises UserError if a server is unknown or not built, if a port is in use, or if Redis is
-    missing.
-    """
+    Raises UserError."""
     options = _parser().parse_args(words)
     servers = select(server_names(words_of(options.server)))
     if options.redis and len(servers) > 1:
@@ -109,7 +106,7 @@ def _say_where(live: Live) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd serve",
         allow_abbrev=False,
         description="Run servers, each with a private Redis, until Ctrl-C.",
@@ -119,11 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     add("server", nargs="+", metavar="SERVER", help=names)
     value = partial(add_value, parser)
     port = partial(value, parse=port_number, example="8000", metavar="PORT")
-    port(
-        "--port",
-        default=8000,
-        help="port of the first server (default %(default)s; 0: any free ports)",
-    )
+    first = "port of the first server (default %(default)s; 0: any free ports)"
+    port("--port", default=8000, help=first)
     live = "port of the live page (default %(default)s; if in use: any free port)"
     port("--live-port", default=LIVE_PORT, help=live)
     room = (
@@ -152,24 +146,19 @@ def port_number(text: str) -> int:
 
 
 def require_free(port: int) -> None:
-    """Raise UserError if the port is in use, or if we have no permission to listen on it."""
-    if port == 0:
-        return
+    """Raise UserError if the port (0: any) is in use, or if we may not listen on it."""
     try:
         socket.create_server((ADDRESS, port)).close()
     except PermissionError as error:
         raise UserError(f"only root may listen on port {port}; choose a port above 1023") from error
     except OSError as error:
-        owner = _listener(port)
-        raise UserError(
-            f"port {port} is in use{owner}. End that program or choose another port: "
-            f"make serve SERVER=... ARGS='--port {port + 1}'"
-        ) from error
+        fix = f"make serve SERVER=... ARGS='--port {port + 1}'"
+        used = f"port {port} is in use{_listener(port)}"
+        raise UserError(f"{used}. End that program or choose another port: {fix}") from error
 
 
 def _listener(port: int) -> str:
-    """Return " by NAME" for the process that listens on a port; empty if the process is not
-    visible."""
+    """Return " by NAME" for the process that listens on a port; empty if it is not visible."""
     for one in psutil.net_connections("tcp"):
         listens = one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
         if listens and one.pid:

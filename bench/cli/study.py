@@ -13,7 +13,7 @@ from bench.readers.console import console, say
 from bench.records import store
 from bench.records.errors import UserError
 from bench.records.results import Expect
-from bench.records.values import add_results, add_size, each_of, words_of
+from bench.records.values import Parser, add_results, add_size, each_of, words_of
 from bench.studies import installing
 from bench.studies.study import DeclaredStudy, names, published, study
 from bench.sweep import sweep
@@ -34,7 +34,7 @@ skipped and the reason is printed."""
 
 def run(words: Sequence[str]) -> int:
     """Run `zerohttpd run`. Return the exit status. Raises UserError."""
-    parser = argparse.ArgumentParser(prog="zerohttpd run", description=RUN)
+    parser = Parser(prog="zerohttpd run", description=RUN)
     known = f"files *.toml, or names: {', '.join(names())}"
     parser.add_argument("studies", nargs="*", metavar="STUDY", help=known)
     full = "use the study's larger numbers of requests and runs"
@@ -57,7 +57,7 @@ def run(words: Sequence[str]) -> int:
 def measure(words: Sequence[str]) -> int:
     """Run `zerohttpd measure`. Return the exit status: 0 all targets met, 1 not all met or a wanted
     part was skipped, 128 + n after signal n. Raises UserError."""
-    parser = argparse.ArgumentParser(prog="zerohttpd measure", description=MEASURE)
+    parser = Parser(prog="zerohttpd measure", description=MEASURE)
     wanted = study("measure")
     _add_choice(parser, wanted.part_names())
     add_size(parser, wanted.runs, wanted.requests, wanted.level)
@@ -66,9 +66,8 @@ def measure(words: Sequence[str]) -> int:
 
 
 def peers(words: Sequence[str]) -> int:
-    """Run `zerohttpd peers`. Return the exit status: 0 all results valid, 1 not all, 128 + n after
-    signal n. Raises UserError."""
-    parser = argparse.ArgumentParser(prog="zerohttpd peers", description=PEERS)
+    """Run `zerohttpd peers`. Return the exit status, as `measure` does. Raises UserError."""
+    parser = Parser(prog="zerohttpd peers", description=PEERS)
     add = parser.add_argument
     add("studies", nargs="*", metavar="STUDY", help=f"{', '.join(published())} (default all)")
     add("--full", action="store_true", help="use the published numbers of requests and runs")
@@ -97,8 +96,7 @@ def perform(
     command: Sequence[str],
     not_wanted: Mapping[str, str] = {},
 ) -> int:
-    """Measure studies, and show whether their expectations are met. Return the exit status. Raises
-    UserError."""
+    """Measure studies and show whether they are as expected. Return the exit status."""
     found, gone = narrowed(studies, chosen)
     done = measured(found, chosen, command, not_wanted)
     expected = [each for one in found for each in one.expect]
@@ -169,8 +167,7 @@ def finish(done: sweep.Done, expected: Sequence[Expect] = (), every: bool = Fals
 
 
 def _install(studies: Sequence[DeclaredStudy], agreed: bool) -> dict[str, str]:
-    """Install what the studies need. Return the servers whose build was not allowed, with
-    reasons."""
+    """Install what the studies need. Return the servers that may not be built, with reasons."""
     subjects = dict.fromkeys(x for one in studies for x in one.subjects)
     tools = installing.PROFILER if any(one.profiles for one in studies) else {}
     ask = installing.on_terminal()

@@ -24,7 +24,7 @@ from bench.host.signals import SignalWatch
 from bench.load.open_loop import OHA
 from bench.records import store
 from bench.records.errors import UserError
-from bench.records.values import words_of
+from bench.records.values import Parser, words_of
 from bench.sweep.options import sweep_parser
 
 LAB = "lab"
@@ -193,7 +193,7 @@ def run(words: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of this command's own options; all other options are for the sweep."""
-    own = argparse.ArgumentParser(
+    own = Parser(
         prog="zerohttpd hosts",
         allow_abbrev=False,
         description="Sweep over several hosts: prepare them, measure, collect the results, remove "

@@ -9,14 +9,7 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from bench.doctor.limits import (
-    TIME_WAIT_AMPLE,
-    Facts,
-    HostLimits,
-    assess,
-    judged,
-    why_impossible,
-)
+from bench.doctor.limits import TIME_WAIT_AMPLE, Facts, HostLimits, assess, judged, why_impossible
 from bench.host.machine import read_limits
 from bench.load.ab import concurrency_ceiling
 from bench.readers.console import Table, say
@@ -27,7 +20,6 @@ from bench.services.redis_server import RunRedis
 BUSY_LIMIT = 0.05
 """If other programs use more than this share of the CPUs, the doctor warns."""
 REDIS_SPARE = 64
-SETUP = "scripts/setup.sh bench"
 GROUPS_FIX = "systemd-run --user --scope -p Delegate=yes -- bash   (then try again in that shell)"
 SIGNS: dict[State, tuple[str, str]] = {
     "well": ("ok", "green"),
@@ -67,22 +59,17 @@ def diagnose(
 def examine(
     runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts, load_only: bool = False
 ) -> list[DoctorLine]:
-    """Return the results of all checks. `load_only`: this host only makes the load; the servers and
-    Redis run on other hosts."""
-    lines = [
-        _limit(found, runs, limits, facts)
-        for found in judged(runs, limits, "load" if load_only else None)
-    ]
+    """Return the results of all checks. `load_only`: servers and Redis run on other hosts."""
+    found = judged(runs, limits, "load" if load_only else None)
+    lines = [_limit(one, runs, limits, facts) for one in found]
     lines += [*_tracked(runs, facts), *_machine_lines(facts)]
     if not load_only:
         lines += _server_lines(facts)
-    lines.append(_tool("ab (Apache Bench)", facts.ab, "any", SETUP))
+    lines.append(_tool("ab (Apache Bench)", facts.ab, "any"))
     if any(run.conditions.mode == "open" for run in runs):
-        lines.append(
-            _tool("oha (open loop)", facts.oha, "1.4 or newer", "scripts/setup.sh openloop")
-        )
+        lines.append(_tool("oha (open loop)", facts.oha, "1.4 or newer", "openloop"))
     if not load_only:
-        lines.append(_tool("redis-server", facts.redis_server, "6 or newer", SETUP))
+        lines.append(_tool("redis-server", facts.redis_server, "6 or newer"))
         lines += _redis_lines(runs, limits, facts)
     return lines
 
@@ -123,16 +110,12 @@ def _server_lines(facts: Facts) -> Iterator[DoctorLine]:
 
 
 def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
-    slow = [name for name in facts.governors if name != "performance"]
-    governor = " and ".join(facts.governors) or "unknown (a virtual machine has none)"
-    every = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
-    yield DoctorLine(
-        topic="CPU frequency governor",
-        have=governor,
-        need="performance",
-        state="warning" if slow else ("well" if facts.governors else "note"),
-        fix=f"echo performance | sudo tee {every}" if slow else "",
-    )
+    topic, need = "CPU frequency governor", "performance"
+    if facts.governors:
+        fix = "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+        yield _line(topic, " and ".join(facts.governors), need, {*facts.governors} == {need}, fix)
+    else:
+        yield _line(topic, "unknown (a virtual machine has none)", need, False, "", "note")
     if facts.busy is not None:
         loud = facts.busy > BUSY_LIMIT
         who = facts.busiest.split()[0] if facts.busiest else ""
@@ -172,7 +155,8 @@ def _clients(have: int, whose: str, need: int, fix: str) -> DoctorLine:
     return _line("Redis maxclients", f"{have:,}{whose}", needed, have >= need, fix)
 
 
-def _tool(topic: str, have: str | None, need: str, fix: str) -> DoctorLine:
+def _tool(topic: str, have: str | None, need: str, group: str = "bench") -> DoctorLine:
+    fix = f"scripts/setup.sh {group}"
     return _line(topic, have or "not installed", need, bool(have), fix, "impossible")
 
 

@@ -129,9 +129,8 @@ def _of_clients(
     # tcp_tw_reuse (2: on loopback only), a new connection can use the port after 1 s.
     many = [run for run in runs if run.requests > ports and not run.conditions.keep_alive]
     no_use = {REUSE_NEVER} if role is None else {REUSE_NEVER, REUSE_ON_LOOPBACK}
-    reuse = {REUSE_NEVER: "never", 1: "always", REUSE_ON_LOOPBACK: "on loopback"}.get(
-        limits.time_wait_reuse, "?"
-    )
+    names = {REUSE_NEVER: "never", 1: "always", REUSE_ON_LOOPBACK: "on loopback"}
+    reuse = names.get(limits.time_wait_reuse, "?")
     yield Finding(
         about=Limit.RESTING_PORTS,
         limit="ports that may stay in TIME_WAIT for 60 s (tcp_tw_reuse)",
@@ -273,8 +272,7 @@ def other_load() -> tuple[float, str]:
 def _process_times() -> dict[int, tuple[str, float]]:
     found = {}
     for process in psutil.process_iter(["name", "cpu_times"]):
-        times = process.info["cpu_times"]
-        if times:
+        if times := process.info["cpu_times"]:
             found[process.pid] = (process.info["name"], times.user + times.system)
     return found
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd fault`: make a copy with a fault, print hints; and `zerohttpd student-copy`."""
 
-import argparse
 import gzip
 import json
 import tarfile
@@ -28,6 +27,7 @@ from bench.faults.copying import (
 from bench.host.project import ROOT
 from bench.readers.console import paragraphs
 from bench.records.errors import UserError
+from bench.records.values import Parser
 from bench.records.words import plural
 
 ANSWER = "answer"
@@ -41,7 +41,7 @@ ARCHIVE = ROOT / "results" / "course" / f"{NAME}-students.tar.gz"
 
 def run(words: Sequence[str]) -> int:
     """Make a copy with a fault, or renew a patch. Exit status: 0. Raises UserError."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd fault",
         description="Make a copy of the project with a fault in it, for you to find.",
     )
@@ -141,7 +141,7 @@ def student_copy(words: Sequence[str]) -> int:
     has the tickets, without hints and explanations. Each patch is compressed, so that `make fault`
     works there and a search in the files finds no patch.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd student-copy",
         description="Make an archive of the project for students, without solutions and answers.",
     )

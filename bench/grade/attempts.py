@@ -18,15 +18,18 @@ import redis
 
 from bench.grade.findings import TRACE, CheckOutcome, Failed, FaultName, NotHere, excerpt
 from bench.grade.inspection import require_restored
-from bench.grade.sandbox import Limits, own_redis
+from bench.grade.sandbox import REDIS_LIMITS, Limits
 from bench.grade.scene import Scene
 from bench.grade.server import ENDED_BY, LOOK_SECONDS
 from bench.grade.threads import kept_lock
 from bench.host.process import StartError
 from bench.host.programs import call_name
-from bench.services.redis_server import SlowRedis
+from bench.host.signals import SignalWatch
+from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
+DATABASE = 7
+"""The number of the database: a server that ignores the number in its URL finds no data."""
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 CALLS_ONLY = ("--seccomp-bpf", "-e")
 CLOSES_ONLY = (*CALLS_ONLY, "trace=close")
@@ -87,6 +90,11 @@ class Attempt(NamedTuple):
     """Lines of the trace."""
     not_here: str = ""
     """The reason why this machine cannot run the check."""
+
+
+def own_redis(watch: SignalWatch) -> PrivateRedis:
+    """Start and return a Redis for graded programs."""
+    return PrivateRedis((), watch, REDIS_LIMITS, database=DATABASE)
 
 
 def can_trace() -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd grade`, which `make grade` runs. The command runs all stages in order,
-within a time limit, and prints the results."""
+"""The command `zerohttpd grade`, which `make grade` runs, in the namespaces that sandbox.py has
+made. The command runs all stages in order, within a time limit, and prints the results."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.grade import sandbox
-from bench.grade.attempts import CheckRunner
+from bench.grade.attempts import CheckRunner, own_redis
 from bench.grade.building import Built, compiled, folder_of, make_site, require_limits
 from bench.grade.findings import CheckOutcome, Grade, StageOutcome
 from bench.grade.scene import Scene
@@ -24,7 +24,7 @@ from bench.host.kernel import raise_descriptors
 from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import UserError
-from bench.records.values import add_value, each_of, whole
+from bench.records.values import Parser, add_value, each_of, whole
 
 NAMES = [stage.name for stage in STAGES]
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
@@ -45,7 +45,6 @@ def run(words: Sequence[str]) -> int:
     only = each_of("stage", options.only, NAMES)
     source = folder_of(options.server)
     AB.require()
-    sandbox.enter(["-m", "bench", "grade", *words])
     raise_descriptors()  # the clients of one check need more than the usual 1,024
     require_limits()
     seed = options.seed if options.seed is not None else secrets.randbelow(10**9)
@@ -87,7 +86,7 @@ def examine(
         if server is None:
             stages += [one.untried() for one in selected]
         else:
-            with sandbox.own_redis(watch) as store:
+            with own_redis(watch) as store:
                 dice = random.Random(seed)
                 scene = Scene(
                     server=server,
@@ -117,7 +116,7 @@ def examine(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd grade",
         description="Grade a server stage by stage, and explain each fault with a proof.",
     )

@@ -7,6 +7,7 @@ Landlock (fence.py), and, if the grader is root, as a user that no other process
 """
 
 import functools
+import importlib
 import os
 import secrets
 import subprocess
@@ -21,10 +22,11 @@ from bench.grade.fence import fenced, version
 from bench.host.programs import ended_well
 from bench.host.signals import SignalWatch
 from bench.host.sockets import bring_up_loopback
-from bench.services.redis_server import PrivateRedis
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"
 """The environment variable that says how the examination's namespaces were made."""
+PRINT_ONLY = {"-h", "--help", "--schema"}
+"""Options with which `zerohttpd grade` runs no untrusted program."""
 OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
 WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
 """`user` needs no root rights, but it needs a kernel that allows unprivileged user namespaces."""
@@ -42,8 +44,6 @@ REDIS_LIMITS = {
 }
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
 rights. Therefore the program may use only commands for data."""
-DATABASE = 7
-"""The number of the database: a server that ignores the number in its URL finds no data."""
 TIME_ZONE = "TZ=GRADE-5:30"
 """A local time that differs from GMT. All dates in HTTP are in GMT."""
 REAPING_SECONDS = 5.0
@@ -65,6 +65,14 @@ class Limits:
     others: int = 2048
     """An allowance for other tasks of the grader's user if the program has no user of its own. The
     kernel counts all tasks of a user together."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Run `zerohttpd grade` in new namespaces and return its exit status. The first process only
+    makes the namespaces, so it does not import the other modules of the grader."""
+    if PRINT_ONLY.isdisjoint(words):
+        enter(["-m", "bench", "grade", *words])
+    return int(importlib.import_module("bench.grade.command").run(words))
 
 
 def enter(arguments: Sequence[str]) -> None:
@@ -169,11 +177,6 @@ def give(folder: Path) -> None:
         return
     for path in (folder, *folder.rglob("*")):
         os.chown(path, number, number, follow_symlinks=False)
-
-
-def own_redis(watch: SignalWatch) -> PrivateRedis:
-    """Start and return a Redis for graded programs."""
-    return PrivateRedis((), watch, REDIS_LIMITS, database=DATABASE)
 
 
 def end_strangers(lane: int) -> None:

@@ -21,7 +21,8 @@ import psutil
 from bench.grade.building import SeededSite
 from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
-from bench.host.process import StartError, demand_seconds, lines_at_ends, task_folders
+from bench.host.kernel import demand_seconds, task_folders
+from bench.host.process import StartError, lines_at_ends
 from bench.host.signals import SignalWatch
 from bench.services.redis_server import is_loopback
 from bench.subjects.running import Ended, RunningServer

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from bench.host.process import task_folders
+from bench.host.kernel import task_folders
 from bench.live.tasks import call_in
 from bench.stations.footprint import tasks_of
 

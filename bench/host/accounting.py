@@ -44,16 +44,13 @@ from typing import NamedTuple
 from bench.host.kernel import text_of
 from bench.host.machine import V1, V2, own_folders, parse_mounts, parse_stat, read_own
 from bench.host.process import StartError
-from bench.host.programs import output_of
+from bench.host.programs import completed, output_of
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
-"""A script for sh: enter group $0, then execute the program, so that the group counts the program
-from its first instruction."""
-
+"""A script for sh: enter group $0, then execute the program, so that all its time is counted."""
 _PR_SET_CHILD_SUBREAPER = 36
 _numbers = itertools.count(1)
 _PREFIX = "zerohttpd-measure"
-
 PERIOD_US = 10_000
 SCOPES = "systemd-run --user --scope"
 TRY_SECONDS = 60.0
@@ -82,8 +79,7 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """The number of periods of a quota in which a process of the group ran, and the number of
-    periods in which the group was throttled."""
+    """Counts of a quota's periods: with a running process of the group, and with throttling."""
 
     all: int
     throttled: int
@@ -175,10 +171,9 @@ class Scope(Group):
     @functools.cached_property
     def _folder(self) -> Path:  # type: ignore[override]  # known after the program's start
         show = ["systemctl", "--user", "show", "--value", "-p", "ControlGroup", self._unit]
-        said = output_of(show).strip()
-        if not said:
-            raise OSError(f"systemd does not know {self._unit}")
-        return self._mount / said.lstrip("/")
+        if said := output_of(show).strip():
+            return self._mount / said.lstrip("/")
+        raise OSError(f"systemd does not know {self._unit}")
 
     @property
     def _limited(self) -> Path:  # type: ignore[override]
@@ -192,8 +187,7 @@ class Scope(Group):
         return [*SCOPES.split(), "--quiet", "--collect", "-u", self._unit, *limits, "--", *command]
 
     def close(self) -> None:
-        """Kill all processes of the scope. If systemd does not know the scope, do nothing: it was
-        never created, or systemd has removed it."""
+        """Kill all processes of the scope. Do nothing if systemd does not know the scope."""
         with contextlib.suppress(OSError):
             super().close()
 
@@ -236,11 +230,10 @@ def remove_stale_groups(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}-{_process_namespace()}-*-*"):
         owner = folder.name.split("-")[3]
         if owner.isdigit() and not Path("/proc", owner).exists():
-            with contextlib.suppress(FileNotFoundError):  # another process has removed it
-                for pid in (folder / "cgroup.procs").read_text().split():
-                    if int(pid) > 0:  # 0: a process of another namespace
-                        with contextlib.suppress(ProcessLookupError):
-                            os.kill(int(pid), signal.SIGKILL)
+            for pid in map(int, text_of(folder / "cgroup.procs").split()):
+                if pid > 0:  # 0: a process of another namespace
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
             remove_group(folder)
 
 
@@ -250,9 +243,8 @@ def _process_namespace() -> int:
 
 
 def candidates() -> list[Path]:
-    """Return folders in which we may create groups of version 2: our own group, then its parents
-    (a user's session may allow this). Stop at a group with a quota, because servers must stay in
-    that quota."""
+    """Return folders in which we may create groups of version 2: our own group, then its parents.
+    Stop at a group with a quota, because servers must stay in that quota."""
     found = []
     for _, folder in own_folders("", *read_own()):
         found.append(folder)
@@ -264,16 +256,13 @@ def candidates() -> list[Path]:
 def _works(
     make: Callable[[], Group], command: Sequence[str], is_good: Callable[[Group, str], bool]
 ) -> bool:
-    """Return whether a program runs in a new group, and whether `is_good` accepts the group and the
-    program's output. Remove the group."""
+    """Return whether a program runs in a new group, and `is_good` accepts group and output."""
     try:
         group = make()
     except OSError:
         return False
     try:
-        done = subprocess.run(
-            group.wrap(command), capture_output=True, text=True, timeout=TRY_SECONDS
-        )
+        done = completed(group.wrap(command), TRY_SECONDS)
         return done.returncode == 0 and is_good(group, done.stdout)
     except (OSError, KeyError, ValueError, subprocess.TimeoutExpired):
         return False
@@ -316,8 +305,7 @@ def new_group(parent: Path | None, slicing: Slicing | None, quota: float) -> Gro
 
 
 def find_slicing() -> Slicing | None:
-    """Return the first method that works here; None if no method works. Remove groups that are left
-    over from a killed run."""
+    """Return the first method that works, or None. Remove the groups of a killed run."""
     found = next((way for way in _ways() if way.works()), None)
     if found and found.quotas:
         remove_stale_groups(found.quotas)

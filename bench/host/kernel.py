@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Reads kernel counters of the machine, and its number of connections in TIME_WAIT."""
+"""Reads kernel counters of the machine and of tasks, and its number of connections in TIME_WAIT."""
 
+import contextlib
 import re
 import resource
 from collections.abc import Iterable
@@ -42,8 +43,7 @@ class CpuTicks(NamedTuple):
 
     @property
     def busy(self) -> int:
-        """Return all ticks except idle ticks. This includes ticks that the hypervisor gave to other
-        machines."""
+        """Return all ticks except idle ticks, including ticks that the hypervisor took."""
         return self.total - self.idle
 
     @property
@@ -97,6 +97,25 @@ def text_of(path: Path, default: str = "") -> str:
         return path.read_text()
     except OSError:
         return default
+
+
+def task_folders(pid: int) -> list[Path]:
+    """Return /proc/PID/task/TID for each thread of a process; empty if the process has ended."""
+    try:
+        return list(Path("/proc", str(pid), "task").iterdir())
+    except OSError:
+        return []
+
+
+def demand_seconds(pid: int) -> float | None:
+    """Return the seconds for which the busiest task of a process ran or waited for a CPU; None if
+    unknown. After the end of the process, until it is reaped, only its first task is known."""
+    found = []
+    for folder in task_folders(pid):
+        with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
+            ran, waited, *_ = (folder / "schedstat").read_text().split()
+            found.append((int(ran) + int(waited)) / 1e9)
+    return max(found, default=None)
 
 
 def raise_descriptors() -> None:

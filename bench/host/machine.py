@@ -162,16 +162,10 @@ def _task_limits(proc: Path) -> list[tuple[int, str, str]]:
     """Return each limit of processes and threads: value, name, and the command that raises it."""
     # RLIMIT_NPROC does not apply to root.
     user = _unlimited(resource.getrlimit(resource.RLIMIT_NPROC)[1]) if os.geteuid() else UNLIMITED
-    found = [
-        (user, "ulimit -u", "sudo prlimit --pid $$ --nproc=unlimited:unlimited"),
-        *(
-            (_setting(proc / "sys/kernel" / name, UNLIMITED), f"kernel.{name}", fix)
-            for name, fix in (
-                ("threads-max", "sudo sysctl -w kernel.threads-max=100000"),
-                ("pid_max", "sudo sysctl -w kernel.pid_max=4194304"),
-            )
-        ),
-    ]
+    found = [(user, "ulimit -u", "sudo prlimit --pid $$ --nproc=unlimited:unlimited")]
+    for name, enough in (("threads-max", 100_000), ("pid_max", 4_194_304)):
+        value = _setting(proc / "sys/kernel" / name, UNLIMITED)
+        found.append((value, f"kernel.{name}", f"sudo sysctl -w kernel.{name}={enough}"))
     for _, folder in own_folders("pids", *read_own(proc)):
         value = _setting(folder / "pids.max", UNLIMITED)
         found.append((value, f"{folder}/pids.max", f"echo max | sudo tee {folder}/pids.max"))
@@ -198,7 +192,6 @@ class Quota:
 
     version: str
     folder: Path
-    """The folder of cpu.stat."""
     usage: Path
     """The file with the used CPU time: cpu.stat; in version 1 cpuacct.usage."""
     cpus: float
@@ -231,7 +224,6 @@ class Host:
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self.cpus = sorted(os.sched_getaffinity(0))
-        """The CPUs that this host may use."""
         self.quota = find_quota(*read_own(proc))
 
     @property
@@ -269,8 +261,7 @@ def find_quota(cgroup: str, mountinfo: str) -> Quota | None:
 
 
 def parse_cgroup(text: str) -> list[tuple[frozenset[str], str]]:
-    """Parse /proc/self/cgroup. Return the controllers (none: version 2) and the path of our group
-    for each hierarchy."""
+    """Parse /proc/self/cgroup: the controllers (none: version 2) and the path of each group."""
     lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]
     return [(frozenset(filter(None, names.split(","))), path) for _, names, path in lines]
 
@@ -290,9 +281,8 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, Path]]:
-    """Yield version and folder of each control group of a process, the innermost group first. The
-    texts are the process's /proc/self/cgroup and mountinfo. In version 1, only the hierarchy with
-    `controller` is used ("": no hierarchy)."""
+    """Yield version and folder of each control group of the process with these texts, the innermost
+    group first. In version 1, only the hierarchy with `controller` is used ("": no hierarchy)."""
     mounts = parse_mounts(mountinfo)
     for controllers, path in parse_cgroup(cgroup):
         if controllers and controller not in controllers:
@@ -313,8 +303,7 @@ def parse_stat(text: str) -> dict[str, int]:
 
 
 def seconds_used(text: str) -> float | None:
-    """Return the used seconds, from the text of cpu.stat (version 2) or cpuacct.usage (version 1);
-    None if the text has no number."""
+    """Return the seconds in cpu.stat (version 2) or cpuacct.usage (version 1); None: no number."""
     if text.strip().isdigit():
         return int(text) / 1e9
     used = parse_stat(text).get("usage_usec")
@@ -322,15 +311,13 @@ def seconds_used(text: str) -> float | None:
 
 
 def _cpus(folder: Path, *files: str) -> float | None:
-    """Return the quota in CPUs; None if there is no quota. `files`: the files with the CPU time and
-    the period."""
+    """Return the quota in CPUs, or None. `files`: the files with the CPU time and the period."""
     words = " ".join(text_of(folder / name) for name in files).split()
     return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
 
 
 def _usage_next_to(mounts: list[Mount], folder: Path) -> Path:
-    """Return the path of a group's cpuacct.usage. The file is in `folder` if the controllers cpu
-    and cpuacct are mounted together."""
+    """Return the path of a group's cpuacct.usage: in `folder` if it is mounted with `cpu`."""
     together = folder / "cpuacct.usage"
     if together.exists():
         return together

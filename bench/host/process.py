@@ -27,22 +27,19 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, TypeVar
 
+from bench.host.kernel import demand_seconds
 from bench.host.programs import search_path
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure
 
 POLL_SECONDS = 0.02
-"""The interval of a waiting loop, in seconds."""
 START_POLL_SECONDS = 0.005
-"""The interval of a loop that waits for a start, in seconds."""
 OUTPUT, ERRORS = 0, 1
 """A child's standard output and standard error."""
 FIRST_PORT = 10_000
 ATTEMPTS = 5
 LONG_FILE = 8 << 20
-"""The number of bytes that this process reads at each end of a long file."""
-
 
 Found = TypeVar("Found")
 
@@ -59,8 +56,7 @@ class Child:
         piped: bool = False,
     ) -> None:
         """Start the program. `death_signal`: the signal that the kernel sends to the program when
-        this process ends. It must not be KILL if the program must end its own children. `piped`:
-        see `pipes`."""
+        this process ends; not KILL if the program must end its children. `piped`: see `pipes`."""
         self.command = list(command)
         self._files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         self._kept: tuple[bytes, bytes] | None = None
@@ -158,11 +154,9 @@ class Child:
             self._process.send_signal(number)
 
     def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
-        """End the child and the processes of its group; its output stays readable.
-
-        Send signal `number`, wait `timeout` seconds, then kill. Return False if the child had to be
-        killed. May be called twice.
-        """
+        """End the child and the processes of its group: send signal `number`, wait `timeout`
+        seconds, then kill. The output stays readable. Return False if the child was killed. May be
+        called twice."""
         if self._process.returncode is not None:
             return True
         self.send(number)
@@ -180,29 +174,8 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """Return the child's exit status, or minus the number of the signal that ended the child;
-        None while the child runs."""
+        """Return the exit status, or minus the signal that ended the child; None: it runs."""
         return self._process.poll()
-
-
-def task_folders(pid: int) -> list[Path]:
-    """Return /proc/PID/task/TID for each thread of a process; empty if the process has ended, or if
-    its folder cannot be read."""
-    try:
-        return list(Path("/proc", str(pid), "task").iterdir())
-    except OSError:
-        return []
-
-
-def demand_seconds(pid: int) -> float | None:
-    """Return the seconds for which the busiest task of a process ran or waited for a CPU; None if
-    unknown. After the end of the process, until it is reaped, only its first task is known."""
-    found = []
-    for folder in task_folders(pid):
-        with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
-            ran, waited, *_ = (folder / "schedstat").read_text().split()
-            found.append((int(ran) + int(waited)) / 1e9)
-    return max(found, default=None)
 
 
 def guarded(
@@ -221,12 +194,12 @@ class StartError(NoFigure):
     """The server's exit status, or minus the number of the signal that ended it."""
 
 
-def lines_at_ends(file: Path, size: int = LONG_FILE) -> list[str]:
-    """Return the lines of a file. If the file has more than twice `size` bytes, return only the
-    lines in its first and last `size` bytes. Raises OSError."""
+def lines_at_ends(file: Path) -> list[str]:
+    """Return the lines of a file. If the file has more than twice LONG_FILE bytes, return only the
+    lines in its first and last LONG_FILE bytes. Raises OSError."""
     with file.open("rb") as opened:
-        text = opened.read(size)
-        opened.seek(max(opened.tell(), opened.seek(0, os.SEEK_END) - size))
+        text = opened.read(LONG_FILE)
+        opened.seek(max(opened.tell(), opened.seek(0, os.SEEK_END) - LONG_FILE))
         return (text + opened.read()).decode(errors="replace").splitlines()
 
 
@@ -251,10 +224,8 @@ def url_that_answers(address: str, port: int, running: bool, ready: str = "") ->
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """Return a free port of an address of this host. May raise OSError.
-
-    If possible, the port is below the ephemeral range. The kernel could give a port of that range
-    to a client while the server that needs the port is down."""
+    """Return a free port of an address of this host. May raise OSError. If possible, the port is
+    below the ephemeral range, so that the kernel gives it to no client while its server is down."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for port in random.sample(range(FIRST_PORT, first), 50) if first > 2 * FIRST_PORT else ():
         with contextlib.suppress(OSError), socket.create_server((address, port)):
@@ -297,9 +268,9 @@ class Helper(Child):
         watch: SignalWatch,
         inside: Sequence[str] = (),
     ) -> None:
-        """Start the module and wait for its first line, a number. Python starts faster without
-        site-packages (-S). `inside`: a command that starts Python, for example in another
-        namespace. Raises HelperError or Interrupted."""
+        """Start the module and wait for its first line, a number. `inside`: a command that starts
+        Python, for example in another namespace. Raises HelperError or Interrupted."""
+        # -S: Python starts faster without site-packages.
         super().__init__([*inside, sys.executable, "-S", "-m", module, *words], cpus, cwd=ROOT)
         try:
             if not self.until(lambda: "\n" in self.stdout, START_SECONDS, watch):

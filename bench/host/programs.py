@@ -62,8 +62,7 @@ def ended_well(command: Sequence[str]) -> subprocess.CompletedProcess[str] | Non
 def completed(
     command: Sequence[str], seconds: float, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, in the folder `cwd`. Raises OSError if the program is missing, and
-    TimeoutExpired after `seconds`."""
+    """Run a command in the folder `cwd`. Raises OSError, or TimeoutExpired after `seconds`."""
     return subprocess.run(
         [find_program(command[0]) or command[0], *command[1:]],
         capture_output=True,
@@ -81,12 +80,10 @@ def find_program(name: str) -> str | None:
 
 
 def require(name: str, group: str) -> str:
-    """Return a program's path. If the program is missing, raise UserError with the `group` of
-    scripts/setup.sh that installs it."""
-    found = find_program(name)
-    if found is None:
-        raise UserError(f"{name} is not installed. Run: scripts/setup.sh {group}")
-    return found
+    """Return a program's path. The UserError names the `group` of scripts/setup.sh to install."""
+    if found := find_program(name):
+        return found
+    raise UserError(f"{name} is not installed. Run: scripts/setup.sh {group}")
 
 
 def search_path() -> str:

@@ -13,15 +13,11 @@ from bench.records.errors import UserError, in_words
 from bench.records.values import toml_of
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The project's top folder."""
-
-
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def declaration(model: type[Model], file: Path, **more: object) -> Model:
-    """Return a model with the fields of a TOML file and the fields `more`. Raises UserError if the
-    file cannot be read or is not valid."""
+    """Return a model of a TOML file and the fields `more`. Raises UserError if it is not valid."""
     try:
         return model.model_validate({**toml_of(file), **more})
     except (OSError, ValueError, RecursionError) as error:  # invalid TOML, or invalid for the model

@@ -58,8 +58,7 @@ class SignalWatch:
         self.check()
 
     def until(self, ready: Callable[[], Found], seconds: float, pause: float = 0.02) -> Found:
-        """Call `ready` repeatedly, until its result is true or `seconds` have passed. Return the
-        last result. May raise Interrupted."""
+        """Call `ready` until its result is true, at most for `seconds`. Return the last result."""
         deadline = time.monotonic() + seconds
         while not (found := ready()) and time.monotonic() < deadline:
             self.sleep(pause)

@@ -29,8 +29,7 @@ STATES = (
     "?", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE",
     "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING", "SYN_RECV",
 )  # fmt: skip
-"""The names of the states in <net/tcp_states.h>. The last name is for TCP_NEW_SYN_RECV: the kernel
-has received only the SYN."""
+"""The names in <net/tcp_states.h>. The last is TCP_NEW_SYN_RECV: only the SYN has arrived."""
 ALL = 0x1FFF
 LISTEN, TIME_WAIT = 1 << STATES.index("LISTEN"), 1 << STATES.index("TIME_WAIT")
 
@@ -53,15 +52,13 @@ class Traffic(NamedTuple):
 
     received: int
     sent: int
-    """`received` and `sent` count segments."""
     received_ago: float
     sent_ago: float
     """Seconds since the last segment, in steps of the kernel's timer (1 to 10 ms)."""
 
     @property
     def peer_was_last(self) -> bool:
-        """Return whether the last segment came from the other side; False if both sides sent within
-        one step of the timer."""
+        """Return whether the peer sent the last segment, at least one step of the timer later."""
         return not self.sent or self.received_ago < self.sent_ago
 
 
@@ -169,8 +166,7 @@ def accept_queue(port: int) -> int:
 
 
 def own_backlog(ports: Container[int]) -> int | None:
-    """Return the smallest backlog of the listeners on these ports, if it is below the kernel's
-    limit. None: the backlog is not below the limit, or is unknown."""
+    """Return the smallest backlog on these ports; None: it is the kernel's limit, or unknown."""
     allowed = int(text_of(SOMAXCONN) or 0)
     free = [one.unsent for one in tcp_sockets(states=LISTEN) if one.local in ports]
     return min((one for one in free if 0 < one < allowed), default=None)

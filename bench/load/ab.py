@@ -17,6 +17,7 @@ import subprocess
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 
 from bench.host.kernel import text_of
 from bench.host.programs import find_program
@@ -24,30 +25,32 @@ from bench.load.outcome import Generator, Load, Outcome
 from bench.records.figures import AbFigures, Latency
 from bench.records.workloads import FORM
 
+LABELS = {
+    "complete": "Complete requests",
+    "requests_per_second": "Requests per second",
+    "failed": "Failed requests",
+    "write_errors": "Write errors",
+    "non_2xx": "Non-2xx responses",
+    "keep_alive": "Keep-Alive requests",
+    "concurrency": "Concurrency Level",
+    "transferred_bytes": "Total transferred",
+    "html_bytes": "HTML transferred",
+    "seconds": "Time taken for tests",
+    "mean_ms": "Time per request",
+}
+"""The figures in ab's report, and the labels of their lines. A report has at least the first two;
+ab omits a line if the number is 0."""
+
 
 def parse_report(text: str) -> AbFigures | None:
-    """Return the figures in ab's report; None if there is no report.
-
-    A report does not prove success: ab also prints it if requests failed or a signal ended ab.
-    """
-    complete = _count("Complete requests", text)
-    rate = _number("Requests per second", text)
-    if complete is None or rate is None:
+    """Return the figures in ab's report; None if there is no report. A report does not prove
+    success: ab also prints it if requests failed or a signal ended ab."""
+    lines = {name: rf"^{label}:\s+([\d.]+)" for name, label in LABELS.items()}
+    found = {name: _number(line, text) for name, line in lines.items()}
+    if found["complete"] is None or found["requests_per_second"] is None:
         return None
-    return AbFigures(
-        complete=complete,
-        failed=_count("Failed requests", text) or 0,
-        failures=_failures(text),
-        write_errors=_count("Write errors", text) or 0,
-        non_2xx=_count("Non-2xx responses", text) or 0,
-        keep_alive=_count("Keep-Alive requests", text) or 0,
-        concurrency=_count("Concurrency Level", text) or 0,
-        transferred_bytes=_count("Total transferred", text) or 0,
-        html_bytes=_count("HTML transferred", text) or 0,
-        seconds=_number("Time taken for tests", text) or 0.0,
-        requests_per_second=rate,
-        mean_ms=_number("Time per request", text) or 0.0,
-    )
+    numbers = {name: number or 0 for name, number in found.items()}
+    return AbFigures.model_validate({**numbers, "failures": _failures(text)})
 
 
 def parse_percentile_file(text: str) -> dict[str, float]:
@@ -59,12 +62,8 @@ def parse_percentile_file(text: str) -> dict[str, float]:
 
 def parse_request_times(text: str) -> list[int]:
     """Return the total time of each request, in whole ms, from the file that `ab -g` writes."""
-    times = []
-    for line in text.splitlines()[1:]:
-        fields = line.split("\t")
-        if len(fields) == 6 and fields[4].isdigit():
-            times.append(int(fields[4]))
-    return times
+    rows = (line.split("\t") for line in text.splitlines()[1:])
+    return [int(row[4]) for row in rows if len(row) == 6 and row[4].isdigit()]
 
 
 def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | None:
@@ -97,46 +96,25 @@ def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | N
 def _mean(percentiles: dict[str, float], ordered: list[int]) -> float:
     # Percentiles are exact, but slow requests between two percentiles can be missed. `ordered` has
     # all requests, each with an error of at most 0.5 ms.
-    rounded = sum(ordered) / len(ordered)
+    rounded = fmean(ordered)
     curve = [percentiles.get(str(percent)) for percent in range(100)]
     exact = [value for value in curve if value is not None]
     if len(exact) < len(curve):
         return rounded
     below = sum((low + high) / 2 for low, high in pairwise(exact)) / 100
-    tail = ordered[len(ordered) * 99 // 100 :]
-    found = below + sum(tail) / len(tail) / 100
+    found = below + fmean(ordered[len(ordered) * 99 // 100 :]) / 100
     return min(max(found, rounded - 0.5), rounded + 0.5)
-
-
-def completed_before_abort(text: str) -> int | None:
-    """Return the number of requests that ab had completed before an error; None: unknown."""
-    match = re.search(r"Total of (\d+) requests completed", text)
-    return int(match[1]) if match else None
-
-
-def abort_message(errors: str) -> str:
-    """Return ab's error from its standard error: `apr_socket_recv: Connection reset by peer (104)`.
-
-    Return "" if there is no error. Leave out the usage text that ab prints after a wrong option.
-    """
-    lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    return lines[0] if lines else ""
 
 
 def parse_concurrency_ceiling(errors: str) -> int | None:
     """Return the highest concurrency of this ab, from its error message for a higher number."""
-    match = re.search(r"Invalid Concurrency \[Range 0\.\.(\d+)\]", errors)
-    return int(match[1]) if match else None
+    ceiling = _number(r"Invalid Concurrency \[Range 0\.\.(\d+)\]", errors)
+    return None if ceiling is None else int(ceiling)
 
 
-def _number(label: str, text: str) -> float | None:
-    match = re.search(rf"^{label}:\s+([\d.]+)", text, re.MULTILINE)
+def _number(pattern: str, text: str) -> float | None:
+    match = re.search(pattern, text, re.MULTILINE)
     return float(match[1]) if match else None
-
-
-def _count(label: str, text: str) -> int | None:
-    value = _number(label, text)
-    return None if value is None else int(value)
 
 
 def _failures(text: str) -> dict[str, int]:
@@ -146,8 +124,6 @@ def _failures(text: str) -> dict[str, int]:
 
 
 KEPT_PERCENTILES = ("50", "66", "75", "80", "90", "95", "98", "99", "100")
-
-
 START_SECONDS = 0.03
 """The part of the measured run time in which ab does not run: the time of its start, and half of
 the interval at which this process checks for ab's end."""
@@ -156,11 +132,9 @@ the interval at which this process checks for ab's end."""
 def command(load: Load, folder: Path) -> list[str]:
     """Return ab's command line for a load; ab writes its data into `folder`.
 
-    Without -r, ab stops at the first connection that breaks and prints the error. With -r, ab
-    continues and exits with status 0 even if there is no server.
-
-    Without -l, ab counts a response as failed if its length differs from the first response. This
-    detects connections that were closed early, so -l is used only if lengths may differ.
+    Without -r, ab stops at the first connection that breaks and prints the error; with -r, the exit
+    status is 0 even if there is no server. Without -l, ab counts a response as failed if its length
+    differs from the first response. This detects connections that were closed early.
     """
     return [
         "ab",
@@ -181,13 +155,16 @@ def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
     """Return the outcome with the figures from the output and the files of an ended ab."""
     figures = parse_report(ran.report)
     precise = parse_percentile_file(text_of(folder / "percentiles.csv"))
+    done = _number(r"Total of (\d+) requests completed", ran.report)  # before an error
     if figures:
         figures.percentiles_ms = {p: precise[p] for p in KEPT_PERCENTILES if p in precise}
+        done = figures.complete
     return replace(
         ran,
-        message=abort_message(ran.message),
+        # The error is the first line: after a wrong option, ab also prints its usage.
+        message=ran.message.strip().partition("\n")[0].rstrip(),
         figures=figures,
-        completed=figures.complete if figures else completed_before_abort(ran.report),
+        completed=None if done is None else int(done),
         latency=latency_from(precise, parse_request_times(text_of(folder / "requests.tsv"))),
     )
 
@@ -196,14 +173,10 @@ AB = Generator("ab", "bench", "-V", command, read, START_SECONDS)
 
 
 def concurrency_ceiling() -> int | None:
-    """Return the highest concurrency of this ab: usually 20,000, in some builds more. None if
-    unknown.
-
-    If the requested concurrency is too high, ab prints its limit and does not connect.
-    """
+    """Return the highest concurrency of this ab, usually 20,000; None if unknown."""
     if find_program("ab") is None:
         return None
-    absurd = "2000000000"
+    absurd = "2000000000"  # ab prints its limit and does not connect
     said = subprocess.run(
         ["ab", "-n", absurd, "-c", absurd, "http://127.0.0.1:1/"], capture_output=True, text=True
     )

@@ -43,8 +43,7 @@ class Response:
 
     @staticmethod
     def of(received: bytes) -> "Response | None":
-        """Return the response in the bytes of a whole connection; None if the head is
-        incomplete."""
+        """Return the response in all bytes of a connection; None without a complete head."""
         head, gap, body = received.partition(b"\r\n\r\n")
         found = _FIRST.match(head)
         return Response(int(found[1]), head, body) if gap and found else None
@@ -70,8 +69,7 @@ class Response:
 
     @property
     def date(self) -> int | None:
-        """Return the field Date as a Unix time (RFC 9110, section 6.6.1); None if the field is
-        missing or not valid."""
+        """Return the field Date (RFC 9110, 6.6.1) as a Unix time; None without a valid date."""
         found = parsedate_tz(self.field("Date") or "")
         return mktime_tz(found) if found else None
 

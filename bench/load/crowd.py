@@ -121,7 +121,6 @@ class Tally:
     """The result of a crowd."""
 
     opened: int = 0
-    """The number of opened connections."""
     answers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     """The number of requests by outcome, for crowds that read whole responses."""
     why: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -221,9 +220,8 @@ class Holder:
         self._tally.held = len(self._open)
 
     def _await_answers(self, ended: Ended) -> None:
-        """Open all connections and wait, at most OPENING_SECONDS, for an answer on each connection:
-        a server with too few workers does not answer all. `hold` opens missing connections
-        later."""
+        """Open all connections and wait at most OPENING_SECONDS for an answer on each: a server
+        with too few workers does not answer all. `hold` opens missing connections later."""
         deadline = time.monotonic() + OPENING_SECONDS
         while self._tally.requests < self._order.count and time.monotonic() < deadline:
             if ended():

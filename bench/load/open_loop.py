@@ -39,7 +39,7 @@ class OhaSummary(BaseModel):
 
 
 class OhaReport(BaseModel):
-    """The fields of oha's JSON that the benchmark reads."""
+    """A part of oha's JSON."""
 
     summary: OhaSummary
     codes: dict[str, int] = Field(alias="statusCodeDistribution")
@@ -75,8 +75,7 @@ def command(load: Load, folder: Path) -> list[str]:
 
 
 def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
-    """Return the outcome with the figures from oha's output and database, after oha has ended. The
-    latency is corrected: it begins when a request was due."""
+    """Return the outcome with the figures from an ended oha, with corrected latencies."""
     figures, body = parse(ran.report, load.rate)
     rows, latency = requests_in(folder / DATABASE), None
     if figures:
@@ -117,8 +116,7 @@ def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, int | None]:
 
 
 def requests_in(database: Path) -> list[Times]:
-    """Return the answered requests in oha's database; empty if the database is missing or has
-    another schema."""
+    """Return the answered requests in oha's database; empty without a database of this schema."""
     query = "SELECT start_latency_correction, start, end FROM oha"
     try:
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
@@ -133,17 +131,6 @@ def latency_of(seconds: Sequence[float], source: str) -> Latency | None:
         return None
     times = sorted(round(second * 1000, 4) for second in seconds)
     count = len(times)
-
-    def at(share: float) -> float:
-        return times[min(int(share * count), count - 1)]
-
-    return Latency(
-        p50=at(0.5),
-        p90=at(0.9),
-        p99=at(0.99),
-        p999=at(0.999),
-        max=times[-1],
-        mean=round(sum(times) / count, 4),
-        count=count,
-        source=source,
-    )
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
+    found = {name: times[min(int(share * count), count - 1)] for name, share in shares.items()}
+    return Latency(**found, mean=round(sum(times) / count, 4), count=count, source=source)

@@ -45,14 +45,12 @@ class Outcome:
     """The name of the load generator; empty: this process made the load."""
     command: list[str] = field(default_factory=list)
     status: int | None = None
-    """The generator's exit status."""
     timed_out: bool = False
     message: str = ""
     """The generator's standard error; after `Generator.read` only the line with the error."""
     report: str = ""
     """The generator's whole standard output."""
     figures: AbFigures | WrkFigures | OpenLoopFigures | None = None
-    """The generator's figures; None if it reported no figures."""
     completed: int | None = None
     """The number of completed requests, even without `figures`; None: unknown."""
     body_bytes: int | None = None
@@ -63,7 +61,6 @@ class Outcome:
     wall_seconds: float = 0.0
     """The seconds from the generator's start to its end by our own clock."""
     cpu: CpuTime | None = None
-    """The CPU time of the generator, in microseconds."""
     demand: float | None = None
     """The share of time in which the generator ran or waited for a CPU; None if unknown."""
 

@@ -25,12 +25,9 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
     Raises ProbeError if there is no answer, if the status is not `status` (None: if the status is
     an error), or if the length of the body is not Content-Length. ab does not check this length.
     """
-    parts = urlsplit(url)
-    fields = ["User-Agent: probe", "Accept: */*"]
-    if keep_alive:
-        fields.insert(0, "Connection: Keep-Alive")
-    asked = request_for(url, workload, "HTTP/1.0", fields)
-    received = _exchange(parts.hostname or "", parts.port or 80, asked)
+    kept = ["Connection: Keep-Alive"] if keep_alive else []
+    fields = [*kept, "User-Agent: probe", "Accept: */*"]
+    received = _exchange(url, request_for(url, workload, "HTTP/1.0", fields))
     answer = Response.of(received)
     if answer is None:
         words = f"{len(received):,} bytes, no HTTP head" if received else "the connection closed"
@@ -73,10 +70,10 @@ def request_for(url: str, workload: Workload, version: str, fields: Sequence[str
     return request("POST", target, *posted, body=body, host=to.netloc, version=version)
 
 
-def _exchange(host: str, port: int, request: bytes) -> bytes:
-    received = b""
+def _exchange(url: str, request: bytes) -> bytes:
+    to, received = urlsplit(url), b""
     try:
-        with socket.create_connection((host, port), timeout=SECONDS) as connection:
+        with socket.create_connection((to.hostname, to.port or 80), timeout=SECONDS) as connection:
             connection.sendall(request)
             while piece := connection.recv(65536):
                 received += piece

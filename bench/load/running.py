@@ -40,15 +40,12 @@ class RunningCrowd(Helper):
 
 @dataclass(frozen=True)
 class IdleReport:
-    """The counts of the idle connections."""
+    """The counts of the idle connections; `held`, `reopened` and `requests` as in `Tally`."""
 
     asked: int
     held: int
-    """The number of connections that are open at the end."""
     reopened: int
-    """The number of connections that were opened again after the server had closed one."""
     requests: int
-    """The number of all answered requests."""
     requests_during: int
     """The number of requests that were answered during the load."""
 

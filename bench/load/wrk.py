@@ -14,12 +14,11 @@ requests that it could not send meanwhile (its correction of "coordinated omissi
 of latencies is recorded, and Little's law is not checked with latencies of wrk.
 """
 
+import json
 import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-from pydantic import BaseModel
 
 from bench.host.process import last_line
 from bench.load.outcome import Generator, Load, Outcome
@@ -35,15 +34,8 @@ PIPELINED = 8
 close a connection after 1,000 requests."""
 
 
-class WrkTimes(BaseModel):
-    """The latencies that wrk.lua prints."""
-
-    latency_ms: dict[str, float]
-
-
 def command(load: Load, _folder: Path, at_once: int = 1) -> list[str]:
-    """Return wrk's command line for a load. `at_once`: the number of requests that a kept
-    connection sends together."""
+    """Return wrk's command line. `at_once`: the requests that a kept connection sends together."""
     seconds = round(load.timeout + SPARE_SECONDS)
     return [
         "wrk",
@@ -72,15 +64,14 @@ def read(ran: Outcome, _load: Load, _folder: Path) -> Outcome:
 def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
     """Return the figures and latencies that wrk.lua printed; None, None without figures."""
     line = next((x for x in text.splitlines() if x.startswith(BEGINS)), "").removeprefix(BEGINS)
+    source = "wrk, with its own correction for coordinated omission"
     try:
         figures = WrkFigures.model_validate_json(line)
-        times = WrkTimes.model_validate_json(line).latency_ms
-    except ValueError:
+        more = {"count": figures.complete, "source": source}
+        latency = Latency.model_validate({**json.loads(line)["latency_ms"], **more})
+    except (ValueError, KeyError, TypeError):
         return None, None
-    if not figures.complete:
-        return figures, None
-    source = "wrk, with its own correction for coordinated omission"
-    return figures, Latency(**times, count=figures.complete, source=source)
+    return figures, latency if figures.complete else None
 
 
 WRK = Generator("wrk", "peers", "-v", command, read)

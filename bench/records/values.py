@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -41,6 +41,14 @@ def tables_of(model: type[Model], file: Path) -> dict[str, Model]:
     the model is the name of the table."""
     tables = TypeAdapter(dict[str, dict[str, object]]).validate_python(toml_of(file))
     return {name: model.model_validate({"name": name, **said}) for name, said in tables.items()}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of a command line that reports an error in one line, without all options."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and exit with status 2."""
+        self.exit(2, f"{self.prog}: {message}; --help lists all options\n")
 
 
 Read = TypeVar("Read")

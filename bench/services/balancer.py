@@ -22,15 +22,8 @@ from jinja2 import StrictUndefined, Template
 from pydantic import BaseModel, Field
 
 from bench.host.accounting import CpuTime
-from bench.host.kernel import difference
-from bench.host.process import (
-    Child,
-    StartError,
-    demand_seconds,
-    last_line,
-    on_free_port,
-    url_that_answers,
-)
+from bench.host.kernel import demand_seconds, difference
+from bench.host.process import Child, StartError, last_line, on_free_port, url_that_answers
 from bench.host.programs import require
 from bench.host.signals import SignalWatch
 
@@ -73,10 +66,8 @@ TEMPLATE = Template(
     lstrip_blocks=True,
 )
 
-
 Used = Mapping[int, tuple[CpuTime, float | None]]
-"""The usage of each process of nginx so far, by PID: CPU time, and the seconds for which the
-process ran or waited for a CPU."""
+"""By PID of nginx: the CPU time so far, and the seconds that it ran or waited for a CPU."""
 
 
 def used_between(before: Used, after: Used) -> BalancerUse:
@@ -93,8 +84,7 @@ class Balancer:
     def __init__(
         self, order: BalancerOrder, address: str, cpus: Sequence[int], watch: SignalWatch
     ) -> None:
-        """Start nginx and wait until it listens. Raises StartError or Interrupted, and UserError if
-        nginx is not installed."""
+        """Start nginx and wait until it listens. Raises StartError, Interrupted or UserError."""
         program = require_nginx()
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-nginx-"))
         self._folder.chmod(0o755)  # if root starts nginx, the workers run as another user
@@ -172,9 +162,8 @@ def configuration(
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
-    """Return the number of workers: one for each CPU, or more if these workers have too few
-    descriptors. A connection needs two descriptors. A quarter is added because the kernel does not
-    spread connections evenly."""
+    """Return the number of workers: one for each CPU, or more if they have too few descriptors: two
+    for each connection, and a quarter more because the kernel spreads connections unevenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 

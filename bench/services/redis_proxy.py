@@ -23,6 +23,7 @@ The proxy has one loop and no library, because it shares the CPU of the load wit
 import collections
 import contextlib
 import itertools
+import re
 import select
 import signal
 import socket
@@ -167,11 +168,9 @@ def send(to: socket.socket, data: bytes) -> None:
 
 def commands_in(data: bytes) -> list[bytes]:
     """Return the names of the commands in `data`. Each command must be complete."""
-    names, lines = [], data.split(b"\r\n")
-    for at, line in enumerate(lines[:-2]):
-        if line.startswith(b"*") and line[1:].isdigit():
-            names.append(lines[at + 2].upper())
-    return names
+    lines = data.split(b"\r\n")
+    starts = (at for at, line in enumerate(lines[:-2]) if re.fullmatch(rb"\*\d+", line))
+    return [lines[at + 2].upper() for at in starts]
 
 
 def shut(*both: socket.socket) -> None:

@@ -49,12 +49,9 @@ LONGEST_REMARK = '"' * 1000 + " - " + '"' * 100
 """The longest remark that the form accepts (GUEST_REMARKS_LIMIT, GUEST_NAME_LIMIT in lib/config.h).
 In the page each character is `&quot;`."""
 REMARKS_SHOWN = 50
-
 LINK = ("link:guestbook", "/guestbook")
 """A short link: /go/guestbook redirects to the guestbook."""
-
 LOAD_SECONDS = 10.0
-"""The time limit for a restarted Redis to load its data."""
 
 Own = TypeVar("Own", bound="RunRedis")
 
@@ -91,13 +88,12 @@ class RunRedis:
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of visitors and remarks so far."""
-        value = self._client.get("visitor_count")
-        visitors = int(value) if value is not None and value.isdigit() else 0
-        return visitors, int(self._client.llen("guestbook_remarks"))
+        visitors = self._client.get("visitor_count") or b""
+        remarks = int(self._client.llen("guestbook_remarks"))
+        return int(visitors) if visitors.isdigit() else 0, remarks
 
     def hold(self, milliseconds: int) -> None:
-        """Pause all replies for some milliseconds. Unlike a stop with SIGSTOP, the pause ends by
-        itself, even if this process is killed."""
+        """Pause all replies. Unlike SIGSTOP, this ends by itself, even if we are killed."""
         self._client.client_pause(milliseconds, all=True)
 
     def use(self) -> CpuTime:
@@ -107,12 +103,11 @@ class RunRedis:
 
     def describe(self) -> dict[str, str | int | None]:
         """Return the settings of Redis that affect a benchmark, by name; None: unknown."""
-        found: dict[str, str | int | None] = {}
-        for name in ("save", "appendonly", "maxclients", "tcp-backlog"):
-            try:
+        names = ("save", "appendonly", "maxclients", "tcp-backlog")
+        found: dict[str, str | int | None] = dict.fromkeys(names)
+        for name in names:
+            with contextlib.suppress(redis.RedisError):
                 found[name] = self._client.config_get(name).get(name)
-            except redis.RedisError:
-                found[name] = None
         return found
 
     def version(self) -> str:
@@ -122,11 +117,8 @@ class RunRedis:
 
 class PrivateRedis(RunRedis):
     """A Redis on this machine that ends with the `with` block; tests can kill, stop and limit it.
-    By default it stores nothing on disk. All methods may raise redis.RedisError.
-
-    This Redis listens on a free port of one address. If the address is not a loopback address
-    (127.0.0.1), Redis requires a random password, which the servers get in their URL.
-    """
+    By default it stores nothing on disk. It listens on a free port of one address; if this is no
+    loopback address, the URL has a random password. All methods may raise redis.RedisError."""
 
     def __init__(
         self,
@@ -176,9 +168,8 @@ class PrivateRedis(RunRedis):
         self._child.end(number=signal.SIGKILL)
 
     def start_again(self) -> None:
-        """Restart Redis after `kill`. Redis loads the data that it has stored on disk, if any.
-        Raises Interrupted, redis.RedisError, or UserError (also if loading needs more than
-        LOAD_SECONDS)."""
+        """Restart Redis after `kill`, and wait at most LOAD_SECONDS until it has loaded its data
+        from the disk. Raises Interrupted, redis.RedisError or UserError."""
         self._child.end()
         if not self._comes_up():
             raise self._failure()
@@ -274,8 +265,7 @@ class SlowRedis(Helper):
         *,
         split: bool = False,
     ) -> None:
-        """Start the proxy, which listens on a port of `address`. `split`: send the last byte of a
-        reply a little later, and a false reply to commands with MISMATCHED (redis_proxy). Raises
+        """Start the proxy, which listens on a port of `address`; `split`: see redis_proxy. Raises
         HelperError or Interrupted, and UserError if Redis is on a Unix socket."""
         parts = urlsplit(url)
         if parts.scheme != "redis" or not parts.hostname:
@@ -298,8 +288,7 @@ class SlowRedis(Helper):
 def configuration(
     address: str, port: int, folder: Path, password: str, more: Mapping[str, str] | None = None
 ) -> str:
-    """Return the configuration of a Redis that stores nothing on disk, with the settings in `more`
-    replaced or added."""
+    """Return a configuration without storage on disk; settings in `more` are replaced or added."""
     settings = {
         "port": str(port),
         "bind": address,
@@ -312,10 +301,9 @@ def configuration(
         # lowers maxclients if it has too few descriptors, and the kernel limits tcp-backlog.
         "maxclients": "100000",
         "tcp-backlog": "65535",
+        **({"requirepass": password} if password else {}),
+        **(more or {}),
     }
-    if password:
-        settings["requirepass"] = password
-    settings |= more or {}
     return "".join(f"{key} {value}\n" for key, value in settings.items())
 
 
@@ -328,8 +316,7 @@ def is_loopback(address: str) -> bool:
 
 
 def connect(url: str) -> redis.Redis:
-    """Return a client for a URL in the servers' format. The client connects at its first command.
-    May raise ValueError."""
+    """Return a client for a URL, which connects at its first command. May raise ValueError."""
     if url.startswith("unix:") and not url.startswith("unix://"):
         url = "unix://" + url.removeprefix("unix:")
     return redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)

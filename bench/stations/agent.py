@@ -21,6 +21,7 @@ import functools
 import os
 import re
 import select
+import signal
 import sys
 import time
 from typing import Annotated, Any, BinaryIO, get_type_hints
@@ -77,10 +78,7 @@ ERRORS: dict[str, type[Exception]] = {
     one.__name__: one for one in (UserError, StartError, HelperError, OSError)
 }
 """The exceptions that an agent reports, by the name in the reply."""
-
-
 JSON: TypeAdapter[Any] = TypeAdapter(Any)
-"""Converts any result to JSON."""
 
 
 class Question(BaseModel):
@@ -142,8 +140,7 @@ class LoadHost(BaseModel):
 
     name: str = Field(min_length=1)
     address: Annotated[str, AfterValidator(_address)]
-    """The address is written into command lines and configurations, so it may contain only letters,
-    digits, dots and hyphens."""
+    """Only letters, digits, dots and hyphens: command lines and configurations contain it."""
 
 
 class AgentHost(LoadHost):
@@ -177,10 +174,8 @@ class RemoteStation:
     def greet(self) -> None:
         """Check that the agent answers and has the same version. Raises HostLost or Interrupted."""
         if self._ask("hello", self._address) != source_digest():
-            self._give_up(
-                f"{self.name} has another version of this project: copy the same files to all "
-                "hosts and build there"
-            )
+            why = "copy the same files to all hosts and build there"
+            self._give_up(f"{self.name} has another version of this project: {why}")
             raise HostLost(self.lost)
 
     def __getattr__(self, name: str) -> "functools.partial[Any]":
@@ -204,8 +199,7 @@ class RemoteStation:
         return found
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """End the agent, which ends all programs that it started. Kill the agent after `timeout`
-        seconds. May be called twice."""
+        """End the agent and its programs; kill it after `timeout` seconds. May be called twice."""
         child, self._child = self._child, None
         if child is None:
             return
@@ -226,7 +220,9 @@ class RemoteStation:
         )
         times = next((one.instances for one in words if isinstance(one, orders.ServerOrder)), 1)
         try:
-            self._send(question.model_dump_json().encode() + b"\n")
+            # The request fits into the pipe. If the agent has ended, `_answer` gives the reason.
+            with contextlib.suppress(OSError, ValueError):
+                self._to.write(question.model_dump_json().encode() + b"\n")
             answer = self._answer(time.monotonic() + TIMEOUTS[name] * times, name)
         except HostLost as lost:
             self._give_up(str(lost))
@@ -252,12 +248,6 @@ class RemoteStation:
     def _give_up(self, why: str) -> None:
         self.lost = why
         self.close(LOST_SECONDS)
-
-    def _send(self, line: bytes) -> None:
-        """Send a request, which always fits into the pipe. If the agent has ended, `_answer` will
-        raise an error with the reason."""
-        with contextlib.suppress(OSError, ValueError):
-            self._to.write(line)
 
     def _answer(self, deadline: float, name: str) -> Reply:
         """Return the reply to the last request; skip replies to older requests."""
@@ -288,12 +278,10 @@ class RemoteStation:
 # ---- The agent ----
 
 LOOK_SECONDS = 0.1
-HANG_UP = 1
-"""The signal number that means that the sweep has ended: SIGHUP."""
 
 
 class AgentWatch(SignalWatch):
-    """A SignalWatch that also detects the end of the sweep's connection."""
+    """A SignalWatch that reports the end of the sweep's connection as SIGHUP."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
@@ -304,7 +292,7 @@ class AgentWatch(SignalWatch):
         """Raise Interrupted after a signal, or after the sweep has closed the connection."""
         gone = select.POLLHUP | select.POLLRDHUP | select.POLLERR
         if any(events & gone for _, events in self._poll.poll(0)):
-            self.number = self.number or HANG_UP
+            self.number = self.number or signal.SIGHUP
         super().check()
 
 
@@ -345,14 +333,12 @@ def main() -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other prints must not mix with replies
     cpus = sorted(os.sched_getaffinity(0))
     placement = Placement(server=cpus if len(cpus) > 1 else [], load=[], note="")
-    with AgentWatch(sys.stdin.fileno()) as watch:
+    with AgentWatch(sys.stdin.fileno()) as watch, contextlib.suppress(BrokenPipeError):
         try:
             with LocalStation(watch, placement) as station:
                 serve(station, watch, sys.stdin.fileno(), out)
         except Interrupted as interrupted:
-            return 0 if interrupted.number == HANG_UP else interrupted.exit_status
-        except BrokenPipeError:
-            return 0
+            return 0 if interrupted.number == signal.SIGHUP else interrupted.exit_status
     return 0
 
 

@@ -15,9 +15,11 @@ Memory, processes and descriptors are sampled several times a second, but less o
 takes long, because sampling uses the CPU of the load.
 """
 
+import contextlib
 import math
 import os
 import random
+import re
 import resource
 import time
 from collections.abc import Mapping, Sequence
@@ -26,7 +28,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bench.host.accounting import CpuTime, Usage, rusage_of_reaped
-from bench.host.kernel import CpuTicks, cpu_ticks, difference, text_of
+from bench.host.kernel import CpuTicks, cpu_ticks, difference, task_folders, text_of
 from bench.host.machine import Host, HostCount
 from bench.host.signals import SignalWatch
 from bench.host.sockets import own_backlog
@@ -34,13 +36,7 @@ from bench.records.environment import Placement
 from bench.services.balancer import Balancer, used_between
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches, Weight
-from bench.stations.sampling import (
-    Sampler,
-    Tracer,
-    what_it_wrote,
-    what_was_counted,
-    why_no_perf,
-)
+from bench.stations.sampling import Sampler, Tracer, what_it_wrote, what_was_counted, why_no_perf
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import PROFILE_FILE, Subject
 
@@ -51,8 +47,7 @@ ALL_THE_WORK = 0.9
 """If the known tasks used at least this share of the CPU time, they count as all tasks. The rest
 can be a difference between the two clocks."""
 MOST_LOOKED_AT = 64
-"""The largest number of processes in a sample. If there are more processes, a random choice is
-sampled, and the sum is scaled up."""
+"""The largest number of processes in a sample; if there are more, the sum is scaled up."""
 
 
 class TaskUse(NamedTuple):
@@ -63,8 +58,7 @@ class TaskUse(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """The counters that are read before and after the load. The servers' counters are read last, so
-    that they include little more than the load."""
+    """The counters that are read before and after the load."""
 
     host: HostCount
     redis_wanted: list[float | None]
@@ -82,8 +76,7 @@ def weigh(pids: Sequence[int]) -> Weight:
 
 
 def rollup(pid: int) -> dict[str, int]:
-    """Return /proc/PID/smaps_rollup in bytes, by name: Pss, Anonymous, ... Raise OSError if the
-    process has ended."""
+    """Return /proc/PID/smaps_rollup in bytes, by name: Pss, Anonymous, ... May raise OSError."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
 
@@ -91,9 +84,8 @@ def rollup(pid: int) -> dict[str, int]:
 def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
-    """Return the context switches of the servers' tasks between two readings. `spent`: the CPU time
-    of all tasks. Return None if a part of the work was done by tasks that started or ended between
-    the readings, because the switches of these tasks are unknown."""
+    """Return the context switches of the servers' tasks between two readings; None if other tasks
+    did a part of the work. `spent`: the CPU time of all tasks."""
     if before.keys() != after.keys() or spent is None:
         return None
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)
@@ -113,19 +105,17 @@ def look_at(pids: Sequence[int]) -> Weight:
 def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
     """Return the usage of all tasks of some processes, by TID."""
     found = {}
-    for pid in pids:
-        try:
-            for task in Path("/proc", str(pid), "task").iterdir():
-                ran = int((task / "schedstat").read_text().split()[0]) / 1000
-                found[int(task.name)] = TaskUse(_switches_in((task / "status").read_text()), ran)
-        except (OSError, ValueError):
-            continue  # the process has ended
+    for task in (task for pid in pids for task in task_folders(pid)):
+        with contextlib.suppress(OSError, IndexError):  # the task has ended
+            ran, status = (task / "schedstat").read_text().split()[0], (task / "status").read_text()
+            names = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+            switches = Switches(*(_field(status, name) for name in names))
+            found[int(task.name)] = TaskUse(switches, int(ran) / 1000)
     return found
 
 
 def page_faults_of(pids: Sequence[int]) -> int:
-    """Return the page faults of some processes and of their reaped children: minflt, cminflt,
-    majflt and cmajflt of proc_pid_stat(5)."""
+    """Return the page faults of some processes and their reaped children, see proc_pid_stat(5)."""
     stats = (text_of(Path("/proc", str(pid), "stat")) for pid in pids)  # empty: no such process
     return sum(sum(map(int, text.rpartition(")")[2].split()[7:11])) for text in stats)
 
@@ -148,16 +138,9 @@ def _process(pid: int) -> Weight | None:
         return None
 
 
-def _switches_in(status: str) -> Switches:
-    return Switches(
-        _field(status, "voluntary_ctxt_switches"), _field(status, "nonvoluntary_ctxt_switches")
-    )
-
-
 def _field(status: str, name: str) -> int:
-    return next(
-        (int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{name}:")), 0
-    )
+    found = re.search(rf"^{name}:\s*(\d+)", status, re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def pids_of(servers: Sequence[RunningServer]) -> list[int]:

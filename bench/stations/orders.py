@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The orders to an agent, and the agent's reports, see `bench.stations.station`. Between two hosts
-they are sent as JSON."""
+"""The orders to an agent and its reports, see `bench.stations.station`; between hosts as JSON."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -27,10 +26,8 @@ class Surveyed(BaseModel):
     left_out: dict[str, str] = {}
     """Servers that cannot run here, and the reasons."""
     peers: dict[str, Peer] = {}
-    """The declarations of the reference servers, by name."""
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
-    """The version of nginx; None if nginx is not installed."""
     slicing: str = ""
     """The method that gives a server a CPU quota, in words; empty if no method works."""
 
@@ -103,7 +100,6 @@ class Weight(NamedTuple):
     pss: int = 0
     anonymous: int = 0
     ran_us: float = 0.0
-    """The run time of all tasks so far."""
 
     @classmethod
     def of_all(cls, weights: Iterable["Weight"], scale: float = 1) -> "Weight":
@@ -131,9 +127,7 @@ class Report(BaseModel):
     redis_wanted_s: float | None = None
     """The seconds for which Redis or the slow Redis ran or waited for a CPU; the larger number."""
     calls: Calls | None = None
-    """None: not counted."""
     stacks: StackFigures | None = None
-    """None: not sampled."""
 
 
 class Stopped(BaseModel):

@@ -29,8 +29,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from bench.host.kernel import text_of
-from bench.host.process import Child, StartError, last_line, task_folders
+from bench.host.kernel import task_folders, text_of
+from bench.host.process import Child, StartError, last_line
 from bench.host.programs import completed, find_program, output_of
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
@@ -71,8 +71,7 @@ def owner_of(place: str) -> Owner:
 
 
 def from_start(stack: Stack) -> Stack:
-    """Return the part of a stack that begins with a function of STARTS; if the stack has no such
-    function, the whole stack."""
+    """Return the part of a stack from a function of STARTS, or the stack if it has none."""
     begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
     return stack[begin:]
 
@@ -101,8 +100,7 @@ def _frames(stacks: Mapping[Stack, int], least: float) -> list[Frame]:
 # ---- Samples by perf ----
 
 RATE = 4999
-"""Samples per second. The number is not a multiple of the kernel's tick rate, so samples do not
-always fall on ticks."""
+"""Samples per second: not a multiple of the kernel's tick rate, so they do not follow the ticks."""
 STACK_BYTES = 4096
 """The number of bytes of each stack that perf copies. perf finds the callers in these bytes,
 because the servers are built without frame pointers."""
@@ -110,7 +108,6 @@ FRAME_POINTERS = ("--call-graph", "fp")
 """The options for Go programs, which have frame pointers. Go compresses its unwind tables, so perf
 cannot use the tables."""
 OF_GO = ".go.buildinfo"
-"""An ELF section of each Go program."""
 ARM_REGISTERS = ",".join([*(f"x{number}" for number in range(30)), "lr", "sp", "pc"])
 """On a processor with SVE, perf by default also requests the vector length. The kernel's cpu-clock
 event does not support this register."""
@@ -256,8 +253,7 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
 
 
 def _function(line: str, innermost: bool) -> list[Function]:
-    """Return a list with the function of a line; empty if the function gives no information. A
-    function of ENTRY is kept only if it is the innermost function."""
+    """Return a list with the function of a line; empty if it gives no information, see ENTRY."""
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
     owner = owner_of(place)
@@ -285,16 +281,12 @@ def what_was_counted(folder: Path) -> StackFigures | None:
     files = list(folder.glob(f"{CALLGRIND_FILE}*"))
     if not all("\ntotals: " in file.read_text(errors="replace")[-100:] for file in files):
         return None
-    stacks = [one for file in files for one in counts(file)]
-    served = [(stack, count) for stack, count in stacks if _is_serving(stack)]
-    if not served:
-        return None
-    return StackFigures(how="callgrind", kernel=False, frames=tree(served))
+    stacks = [one for file in files for one in counts(file) if _is_serving(one[0])]
+    return StackFigures(how="callgrind", kernel=False, frames=tree(stacks)) if stacks else None
 
 
 def counts(file: Path) -> Iterator[tuple[Stack, int]]:
-    """Yield each stack in a callgrind file with the instructions of its innermost function. See
-    "Callgrind Format Specification" in valgrind's manual."""
+    """Yield the stacks and their instructions in a file, see "Callgrind Format Specification"."""
     names: dict[str, str] = {}
     objects: dict[str, str] = {}
     owners: dict[str, Owner] = {}
@@ -338,8 +330,7 @@ def what_it_wrote(file: Path) -> StackFigures:
 def stacks_by(
     command: Sequence[str], read: Callable[[Iterable[str]], Iterable[tuple[Stack, int]]]
 ) -> list[tuple[Stack, int]]:
-    """Return the stacks in the output of a tool; `read` parses the output's lines. Raise StartError
-    if the output has no stacks."""
+    """Return the stacks that `read` finds in the output of a tool. StartError: there are none."""
     try:
         done = completed(command, READ_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -382,15 +373,13 @@ class Tracer:
     """A running strace that traces some processes, their threads and children. Call `stop`."""
 
     def __init__(self, pids: Sequence[int], watch: SignalWatch) -> None:
-        """Attach strace to all processes. Raises Interrupted, or StartError if strace does not
-        work."""
+        """Attach strace to all processes. Raises Interrupted, or StartError if it fails."""
         if shutil.which("strace") is None:
             raise StartError("strace is not installed: apt-get install strace")
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-strace-")
         self._file = Path(self._folder.name, "trace")
-        attach = [word for pid in pids for word in ("-p", str(pid))]
-        words = ["strace", "-f", "-qq", "-s", "16", "-o", str(self._file), *attach]
-        self._child = Child(words)
+        attach = [f"-p{pid}" for pid in pids]
+        self._child = Child(["strace", "-f", "-qq", "-s16", "-o", str(self._file), *attach])
         try:
             self._await(pids, watch)
         except BaseException:
@@ -423,13 +412,13 @@ class Tracer:
 
 def count(lines: Iterable[str]) -> Counter[str]:
     """Return the numbers of calls by name in the output of `strace -f -o`."""
-    return Counter(match["name"] for line in lines if (match := _CALL.match(line)))
+    return Counter(call["name"] for call in filter(None, map(_CALL.match, lines)))
 
 
 def writes_to_redis(lines: Iterable[str]) -> int:
     """Return the number of writes to Redis: a Redis command begins with the sign `*`."""
-    matches = (match for line in lines if (match := _CALL.match(line)))
-    return sum(m["name"] in WRITES and '"*' in m["rest"][:60] for m in matches)
+    calls = filter(None, map(_CALL.match, lines))
+    return sum(call["name"] in WRITES and '"*' in call["rest"][:60] for call in calls)
 
 
 def is_traced(pid: int) -> bool:

@@ -67,8 +67,7 @@ class Hosts(BaseModel):
 
 
 def load_hosts(path: Path) -> Hosts:
-    """Return the hosts of a file. Raise UserError, with the place of the error, if the file is not
-    valid."""
+    """Return the hosts of a file. Raise UserError with the place of an error in the file."""
     try:
         return Hosts.model_validate(store.read(path))
     except ValidationError as error:
@@ -93,7 +92,6 @@ class _Member:
     host: LoadHost
     station: LocalStation | RemoteStation
     seen: orders.Surveyed = field(init=False)
-    """The report of the last survey."""
 
 
 class Site:
@@ -106,9 +104,8 @@ class Site:
         hosts: Hosts | None = None,
         programs: Path | None = None,
     ) -> None:
-        """Start the agents of all hosts; without hosts, all roles are on this machine. Raises
-        HostLost or Interrupted. `programs`: the folder of the servers' executables, on this
-        machine."""
+        """Start the agents of all hosts; without hosts, all roles are on this machine. `programs`:
+        the folder of executables on this machine. Raises HostLost or Interrupted."""
         self.hosts, self.placement, self.watch = hosts, placement, watch
         self._programs = (programs,) if programs and not hosts else ()
         address = hosts.load.address if hosts else "127.0.0.1"
@@ -153,8 +150,7 @@ class Site:
         return [one for one in self._members if one.role in (role, None)]
 
     def reopen(self) -> None:
-        """End all programs on all hosts. Then restart the agents, and Redis if Redis is private.
-        Raises UserError."""
+        """End all programs, and restart the agents and a private Redis. Raises UserError."""
         self.close()
         self._connect()
         self.open_redis(None if self.redis.private else self.redis.url)
@@ -211,8 +207,7 @@ class Site:
             )
 
     def slicing(self) -> str:
-        """Return how servers get a CPU quota, in words; empty if a host with servers cannot set
-        quotas."""
+        """Return how servers get a CPU quota, in words; empty if a host cannot set quotas."""
         return min(one.seen.slicing for one in self._of("server"))
 
     def versions(self) -> Versions:
@@ -221,18 +216,15 @@ class Site:
         return Versions(**self.server.versions.model_dump(), nginx=nginx)
 
     def limits(self) -> list[tuple[str, Role | None, SystemLimits]]:
-        """Return the name, role and limits of each host, without the limits of ab; empty if all
-        roles are on one machine."""
+        """Return name, role and limits (without ab's) of each host; empty for a single machine."""
         return [(one.host.name, one.role, one.seen.limits) for one in self._members if one.role]
 
     def host_infos(self) -> list[HostInfo]:
         """Return the hosts for the results; empty if all roles are on one machine."""
+        hosts = [(one.seen.host, one.role, one.host) for one in self._members if one.role]
         return [
-            one.seen.host.model_copy(
-                update={"role": one.role, "name": one.host.name, "address": one.host.address}
-            )
-            for one in self._members
-            if one.role
+            seen.model_copy(update={"role": role, "name": at.name, "address": at.address})
+            for seen, role, at in hosts
         ]
 
     def open_redis(self, url: str | None) -> None:
@@ -267,14 +259,12 @@ class Site:
         found: list[str] = []
         hosts = self._of("server")
         for number, one in enumerate(hosts):
-            share = len(range(number, order.instances, len(hosts)))
-            if share:
+            if share := len(range(number, order.instances, len(hosts))):
                 found += one.station.start_servers(order.model_copy(update={"instances": share}))
         return found
 
     def start_balancer(self, urls: Sequence[str], keep: bool, connections: int) -> str:
-        """Start nginx in front of the servers at these URLs. Return the URL of nginx. Raise
-        UserError if there is no host for nginx."""
+        """Start nginx in front of these servers and return its URL. Raises UserError."""
         self.require_nginx()
         servers = [urlsplit(url).netloc for url in urls]
         order = BalancerOrder(servers=servers, keep=keep, connections=connections)

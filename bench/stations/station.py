@@ -57,7 +57,7 @@ class LocalStation:
         self._balancer: Balancer | None = None
         self._servers: list[RunningServer] = []
         self._run = contextlib.ExitStack()
-        """Ends the slow Redis and removes the folders of this run, after the servers have ended."""
+        """Ends the slow Redis and removes the folders of this run."""
         self._observed: Observation | None = None
 
     def __enter__(self) -> "LocalStation":
@@ -75,8 +75,7 @@ class LocalStation:
         self, subjects: Sequence[str] = (), some: bool = False, programs: Path = ROOT
     ) -> orders.Surveyed:
         """Return the report on this host and on the servers `subjects`. `some`: leave out servers
-        that cannot run here; otherwise raise UserError. `programs`: the folder of the servers'
-        executables."""
+        that cannot run here; otherwise raise UserError. `programs`: the folder of executables."""
         surveyed = survey(subjects, some, programs)
         surveyed.slicing = self._slicing.how if self._slicing else ""
         self.known |= {subject.name: subject for subject in surveyed.subjects}
@@ -88,8 +87,7 @@ class LocalStation:
         return self._redis.url
 
     def make_room(self, connections: int) -> None:
-        """Wait, at most a minute, until the kernel can keep `connections` more connections in
-        TIME_WAIT."""
+        """Wait at most a minute until the kernel can keep more connections in TIME_WAIT."""
         wait_for_room(connections, self._watch)
 
     def start_slow_redis(self, redis_url: str, delay_ms: float) -> str:
@@ -107,10 +105,9 @@ class LocalStation:
         own, everywhere = self._placement.server, conditions.cores == "all"
         every = [*own, *self._placement.load]
         profile = profiles_itself(subject, conditions.mode)
+        name = "zerohttpd-subject-"
         for number in range(order.instances):
-            folder = tempfile.TemporaryDirectory(
-                prefix="zerohttpd-subject-", ignore_cleanup_errors=True
-            )
+            folder = tempfile.TemporaryDirectory(prefix=name, ignore_cleanup_errors=True)
             place = Place(
                 redis_url=order.redis_url,
                 folder=Path(self._run.enter_context(folder)),
@@ -130,8 +127,7 @@ class LocalStation:
         return self._balancer.url
 
     def begin(self) -> None:
-        """Start to observe the servers, and read the counters before the load. Raises
-        StartError."""
+        """Begin to observe the servers; read the counters before the load. Raises StartError."""
         redis = [one for one in (self._redis, self._slow) if one]
         self._observed = Observation(self._servers, self._placement, redis, self._balancer)
         self._observed.begin(self._watch)

@@ -47,9 +47,8 @@ class Serving(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     processes: tuple[int, int]
-    """The minimum and maximum number of processes."""
     threads: tuple[int, int]
-    """The minimum and maximum number of threads; each process has at least one."""
+    """`processes` and `threads`: the minimum and the maximum number."""
     calls: tuple[str, ...]
     """System calls that identify the server's architecture."""
 
@@ -67,14 +66,12 @@ class Fetched(BaseModel):
 
 
 class Reference(BaseModel):
-    """A declared reference server: the content of its `reference.toml`. The file in
-    bench/references/nginx/ explains all keys."""
+    """A declared reference server: the content of its `reference.toml`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     folder: Path
-    """The folder of the server's files."""
     about: str
     language: str
     origin: str
@@ -111,9 +108,8 @@ class Reference(BaseModel):
     @property
     def needs(self) -> str:
         """Return a text with the packages to install."""
-        named = " ".join(self.packages)
         where = "if Debian or Ubuntu has it, make peers asks and installs it"
-        return self.install or f"{named} ({where})"
+        return self.install or f"{' '.join(self.packages)} ({where})"
 
     def lacks(self) -> bool:
         """Return whether one of the server's programs is missing."""
@@ -124,8 +120,7 @@ class Reference(BaseModel):
         return {one.what: one.megabytes for one in self.fetches if not self._sees(one.there)}
 
     def prepare(self) -> None:
-        """Build the server if necessary. Raise LeftOut if a program is missing or the build
-        fails."""
+        """Build the server if necessary. Raise LeftOut if this is not possible."""
         if self.lacks():
             raise LeftOut(f"{self.name} is left out: install {self.needs}")
         if self.build:
@@ -135,13 +130,8 @@ class Reference(BaseModel):
     def command_line(self, folder: Path, words: Mapping[str, str]) -> list[str]:
         """Copy the server's files into `folder` and return its command. `words`: the values of this
         run, which replace the @WORDS@ in files and command."""
-        known = {
-            **limits_of((ROOT / "lib" / "config.h").read_text()),
-            "ROOT": str(ROOT),
-            **OUR_BUILD,
-            "FOLDER": str(folder),
-            **words,
-        }
+        ours = limits_of((ROOT / "lib" / "config.h").read_text()) | OUR_BUILD
+        known = {**ours, "ROOT": str(ROOT), "FOLDER": str(folder), **words}
         folder.chmod(0o755)  # a server that drops root privileges must be able to read its files
         for name in self.files:
             copy = folder / _OTHERS.sub("", name)
@@ -163,9 +153,8 @@ class Reference(BaseModel):
             took = f"longer than {self.build_seconds // 60} minutes"
             raise LeftOut(f"{self.name} is left out: its build took {took}") from None
         if done.returncode != 0:
-            said = last_line(done.stderr) or "no error message"
-            needs = f"; it needs {self.needs}"
-            raise LeftOut(f"{self.name} is left out: its build failed ({said}){needs}")
+            why = f"its build failed ({last_line(done.stderr) or 'no error message'})"
+            raise LeftOut(f"{self.name} is left out: {why}; it needs {self.needs}")
 
 
 def _is_there(program: str) -> bool:

@@ -29,8 +29,7 @@ _NUMBER = r"(\d+(?:\.\d+)?)"
 
 def lines_of(text: str) -> dict[str, str]:
     """Return the aligned lines of a text as keys and values. If a key is repeated, the last line is
-    used. Other lines are ignored, also a last line without line feed, which may be incomplete.
-    """
+    used. Other lines are ignored, also a last line without line feed, which may be incomplete."""
     found = {}
     for line in text.splitlines(keepends=True):
         key, value = line[:KEY_COLUMNS].strip(), line[KEY_COLUMNS:].strip()
@@ -51,11 +50,10 @@ def statistics_in(text: str) -> ServerStatistics | None:
     if "requests" not in lines:
         return None
     cpu = lines.get("cpu", "")
+    responses = re.findall(r"(\dxx) (\d{1,18})", lines.get("responses", ""))
     return ServerStatistics(
         requests=_whole(lines.get("requests")),
-        responses={
-            c: int(n) for c, n in re.findall(r"(\dxx) (\d{1,18})", lines.get("responses", ""))
-        },
+        responses={kind: int(number) for kind, number in responses},
         bytes_sent=_whole(lines.get("bytes")),
         cpu_user_s=_figure(rf"user {_NUMBER} s", cpu),
         cpu_system_s=_figure(rf"system {_NUMBER} s", cpu),
@@ -76,17 +74,13 @@ def _figure(pattern: str, text: str) -> float | None:
 
 WITHOUT = ROOT / "build" / "baselines" / "without.so"
 """The library that disables optimisations."""
-
 CHANGED = ROOT / "build" / "experiments"
 """The folder of changed programs, with a subfolder for each experiment."""
-
 CALLGRIND_FILE = "callgrind."
 """The beginning of the name of callgrind's output file, before the PID."""
-
 STOP_SECONDS = 20.0
 """The time limit for the end of a server, which waits 5 s for active requests. On a busy machine a
 hundred processes need more time to end."""
-
 NEVER_SERVED_SECONDS = 0.5
 """The time limit for a server that never listened, and so has no active requests."""
 
@@ -137,12 +131,12 @@ class RunningServer(Child):
             if not (place.port or subject.announces):  # the server does not report its port
                 place = replace(place, port=free_port(place.address))
             self.place, self._group = place, group
-            command = subject.command(place)
-            if place.conditions.change:
-                command = changed(place.conditions.change, command)
-            if place.conditions.without:
-                command = without(place.conditions.without, command)
-            if place.conditions.mode == "counted":
+            command, conditions = subject.command(place), place.conditions
+            if conditions.change:
+                command = changed(conditions.change, command)
+            if conditions.without:
+                command = without(conditions.without, command)
+            if conditions.mode == "counted":
                 command = counted(command, place.folder)
             if group:
                 command = group.wrap(command)

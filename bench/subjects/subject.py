@@ -9,7 +9,7 @@ bench.subjects.declared.
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -51,13 +51,9 @@ a remark without spaces. Baselines have no workload for sorting."""
 START_SECONDS = 60.0
 """The time within which a server must listen. A server that is compiled at its start needs half of
 this time if it gets a fifth of a busy core."""
-
 PROFILE_FILE = "pprof"
-"""The file name of a Go program's profile."""
-
 EVERY = "all"
 """The word for all servers of the project, also servers that are not measured by default."""
-
 NO_CONDITIONS = Conditions("")
 
 
@@ -71,12 +67,11 @@ class Place:
     port: int = 0
     """0: any free port."""
     conditions: Conditions = NO_CONDITIONS
-    """The conditions of the run. The command of a server uses the number of workers. The command of
-    a baseline uses the workload and keep-alive. Other code applies the other conditions."""
+    """The command of a server uses the number of workers; the command of a baseline uses the
+    workload and keep-alive. Other code applies the other conditions."""
     answer_bytes: int = 0
     """The length that a baseline's whole response must have, in bytes."""
     address: str = "127.0.0.1"
-    """The address to listen on."""
     profile: bool = False
     """Whether the server writes its own profile, PROFILE_FILE in its folder."""
 
@@ -105,17 +100,14 @@ class Subject:
     start_seconds: float = START_SECONDS
     executable: Path | None = None
     keeps: Keeps = "yes"
-    """Whether the server keeps a connection if the client requests that, see `declared.Keeps`."""
     warm_up: int = 0
     """The number of warm-up requests; 0: as many as for most servers."""
     profiles_itself: bool = False
-    """Whether the server can write its own profile."""
     has_workers: bool = False
     """Whether the option --workers has an effect, as the server's folder declares."""
     stalled_by: str | None = None
     """The number of silent clients that block all other clients: "one", as many as the server has
-    "workers", or "none" if no number blocks them. None: unknown. The server's folder declares this
-    value, and the end-to-end tests check it."""
+    "workers", or "none" if no number blocks them. None: unknown."""
 
     def serves(self, workload: str) -> bool:
         """Return whether the server serves the workload of this name."""
@@ -144,12 +136,12 @@ def select(
     unbuilt: list[str] | None = None,
 ) -> list[Subject]:
     """Return the servers under test with these names, see `chosen_names`. `programs`: the folder of
-    the servers' executables.
+    the servers' executables. Raise UserError if a server is unknown or not built, or if a program
+    that it needs is missing.
 
-    Raise UserError if a server is unknown or not built, or if a program that it needs is missing.
-    With `unbuilt`, a server that is not built is not an error: `unbuilt` gets its name.
-    With `left_out`, a missing program is not an error: the server is left out of the result, and
-    `left_out` gets the reason under the server's name.
+    If `unbuilt` is given, it gets the names of servers that are not built, without an error. If
+    `left_out` is given, it gets the reason for each server that lacks a program, by the server's
+    name; the result omits this server.
     """
     servers, wanted = discover(), chosen_names(names)
     built = {name: programs / name for name in wanted if name in servers}
@@ -162,7 +154,12 @@ def select(
     found = []
     for name in wanted:
         try:
-            found.append(_subject(name, built))
+            if name in built:
+                found.append(server_subject(name, built[name]))
+            elif name.startswith(BASELINE_PREFIX):
+                found.append(baseline_subject(name.removeprefix(BASELINE_PREFIX)))
+            else:
+                found.append(reference_subject(name))
         except declared.LeftOut as missing:
             if left_out is None:
                 raise
@@ -211,11 +208,8 @@ def discover(root: Path = ROOT) -> list[str]:
 
 def known_names(servers: Sequence[str]) -> list[str]:
     """Return all names that can be chosen."""
-    baselines = [
-        BASELINE_PREFIX + name for name in servers if _baseline_source(BASELINE_PREFIX + name)
-    ]
-    plain = [PLAIN_PREFIX + name for name in servers]
-    return [*servers, *plain, *baselines, *declared.names()]
+    plain, baselines = ([start + x for x in servers] for start in (PLAIN_PREFIX, BASELINE_PREFIX))
+    return [*servers, *plain, *filter(_baseline_source, baselines), *declared.names()]
 
 
 def server_subject(name: str, program: Path) -> Subject:
@@ -322,36 +316,23 @@ def reference_subject(name: str) -> Subject:
     )
 
 
-def _subject(name: str, built: Mapping[str, Path]) -> Subject:
-    if name in built:
-        return server_subject(name, built[name])
-    if name.startswith(BASELINE_PREFIX):
-        return baseline_subject(name.removeprefix(BASELINE_PREFIX))
-    return reference_subject(name)
-
-
 def _baseline_source(name: str) -> Path | None:
     return next(BASELINES.glob(f"[0-9][0-9]_{name.removeprefix(BASELINE_PREFIX)}.c"), None)
 
 
 def _redis_words(place: Place) -> list[str]:
-    """Return a baseline's options: the address of Redis, and the commands at the start of a
-    connection and in each request."""
+    """Return a baseline's options for Redis: address, commands at the start and of a request."""
     asks = BASELINE_ASKS.get(place.conditions.workload, ())
     if not asks:
         return []
     where, greetings = redis_for_baseline(place.redis_url)
-    return [
-        *("--redis", where),
-        *(word for greeting in greetings for word in ("--greet", greeting)),
-        *(word for ask in asks for word in ("--ask", ask)),
-    ]
+    options = [*(("--greet", one) for one in greetings), *(("--ask", one) for one in asks)]
+    return ["--redis", where, *(word for option in options for word in option)]
 
 
 def redis_for_baseline(url: str) -> tuple[str, list[str]]:
     """Return HOST:PORT or unix:PATH of a Redis, and the first commands of a connection. Raise
-    UserError for a user name or password with a space, because baselines split commands at
-    spaces."""
+    UserError for a user name or password with a space, at which baselines split commands."""
     if url.startswith("unix:"):
         return url.replace("unix://", "unix:", 1), []
     parts = urlsplit(url)

@@ -12,6 +12,7 @@ from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Plan
 from bench.records.results import KeptOptions, Results
 from bench.records.values import (
+    Parser,
     add_results,
     add_value,
     path,
@@ -119,7 +120,7 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
 def sweep_parser() -> argparse.ArgumentParser:
     """Return the parser of a sweep's options. The parser allows no abbreviations: the password in
     `--redi=URL` would be stored in the results."""
-    sub = argparse.ArgumentParser(
+    sub = Parser(
         prog="zerohttpd sweep",
         allow_abbrev=False,
         description="Start each server again for each concurrency level, run ab against it, check "

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The command `zerohttpd timeline`, which `make timeline` runs."""
 
-import argparse
 import gzip
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
-from bench.records.values import words_of
+from bench.records.values import Parser, words_of
 from bench.subjects.subject import discover, server_names
 from bench.timeline.page import picture, render, viewer_trace
 from bench.timeline.record import Refused, record
@@ -23,7 +22,7 @@ RECORDED = Path(__file__).parent / "recorded"
 
 def run(words: Sequence[str]) -> int:
     """Make the page and return 0. Raises UserError or Interrupted."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd timeline", description="Draw each server's system calls on a time axis."
     )
     add = parser.add_argument

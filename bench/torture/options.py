@@ -11,7 +11,7 @@ from bench.host import machine
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.torture import Record, TortureSettings
-from bench.records.values import add_results, add_value, within, words_of
+from bench.records.values import Parser, add_results, add_value, within, words_of
 from bench.stations.survey import versions_of, with_tools
 from bench.subjects.subject import Subject, select
 from bench.torture import attacks
@@ -37,7 +37,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="zerohttpd torture",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,

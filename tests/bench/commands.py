@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.host.project import ROOT
 
 SECONDS = 600
@@ -26,6 +28,13 @@ def run(
 
 def bench(*words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
     return run(sys.executable, "-m", "bench", *words, **more)
+
+
+def in_path(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, script: str) -> None:
+    """Make a shell script the first program of this name in PATH."""
+    (folder / name).write_text(f"#!/bin/sh\n{script}")
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
 
 
 def copied(folder: Path, *names: str) -> Path:

@@ -17,7 +17,7 @@ from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import Interrupted, UserError
 from bench.records.store import replace
-from bench.records.values import add_value, each_of, whole
+from bench.records.values import Parser, add_value, each_of, whole
 from bench.records.words import plural
 
 _say = partial(print, flush=True)
@@ -94,7 +94,7 @@ def _similar(prepared: Sequence[Graded], work: Path, watch: SignalWatch) -> Simi
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="zerohttpd grade-all",
         description="Grade the submissions of a class, one after another. A second call grades "
         "only submissions that are new or have changed.",

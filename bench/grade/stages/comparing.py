@@ -172,7 +172,9 @@ class Requests:
         methods, targets, fields, bodies = map(self.lines, ("method", "target", "field", "body"))
         targets += [path.encode() for path in self._site.unusual]
         pairs = [(dice.choice(methods), target) for target in targets for _ in range(2)]
-        pairs += [(method, dice.choice(targets)) for method in set(methods) for _ in range(2)]
+        pairs += [
+            (method, dice.choice(targets)) for method in dict.fromkeys(methods) for _ in range(2)
+        ]
         found = []
         for method, target in dice.sample(pairs, len(pairs)):
             line = b"%s %s HTTP/1.%d" % (method, target, dice.random() < NEWER)

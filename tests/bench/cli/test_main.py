@@ -122,6 +122,13 @@ def test_the_message_names_the_option_and_the_value(
     assert said.out == ""
 
 
+def test_an_unknown_option_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", "epoll", "--unknown"])
+    said = "unrecognized arguments: --unknown; --help lists all options"
+    assert capsys.readouterr().err == f"zerohttpd serve: {said}\n"
+
+
 @pytest.mark.parametrize(
     ("name", "copied"),
     [

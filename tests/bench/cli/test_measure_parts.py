@@ -148,9 +148,7 @@ def test_each_ablation_alternates_with_the_usual_server(planned: Callable[..., P
     assert len([key for key, _ in groupby(rounds)]) == len(set(rounds)), "runs in the wrong order"
 
 
-def test_measured_servers_are_also_sampled(
-    planned: Callable[..., Planned],
-) -> None:
+def test_measured_servers_are_also_sampled(planned: Callable[..., Planned]) -> None:
     """`zerohttpd cost` also samples the servers under the load of the measurement, to split CPU
     time between user space and kernel."""
     names, runs = discover()[:7], planned("sampled", "--no-experiments").runs

@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,10 +22,9 @@ import pytest
 import redis
 
 from bench.grade import trying
-from bench.grade.attempts import CheckRunner, Trial
+from bench.grade.attempts import CheckRunner, Trial, own_redis
 from bench.grade.building import BUILD_POINTS, Expected, make_site
 from bench.grade.findings import FAULTS, OVER, TEXTS, Failed, FaultFile, Grade
-from bench.grade.sandbox import own_redis
 from bench.grade.scene import Scene
 from bench.grade.server import TIMEOUT
 from bench.grade.stages import STAGES, comparing
@@ -425,9 +425,9 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
     assert found.value.seen.startswith(shown)
 
 
-def answered_scene(folder: Path) -> Any:
+def answered_scene(folder: Path, seed: int = 1) -> Any:
     """Return a scene with a site and a server that gives each request the same answer."""
-    dice = random.Random(1)
+    dice = random.Random(seed)
     return SimpleNamespace(
         site=make_site(folder, dice),
         dice=dice,
@@ -460,3 +460,14 @@ def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> N
     targets = {target.decode() for _, target, _ in words}
     assert targets >= {*scene.site.unusual} | {one.decode() for one in requests.lines("target")}
     assert {method for method, _, _ in words} == {*requests.lines("method")}
+
+
+def test_the_same_seed_makes_the_same_files_and_requests(tmp_path: Path) -> None:
+    one, same, other = (
+        answered_scene(tmp_path / folder, seed) for folder, seed in (("a", 5), ("b", 5), ("c", 6))
+    )
+    assert replace(one.site, root=tmp_path) == replace(same.site, root=tmp_path)
+    for name in ("small", "big", "moved", "others", "unusual"):
+        assert getattr(one.site, name) != getattr(other.site, name)
+    asked, again, others = ([*Requests(scene).composed()] for scene in (one, same, other))
+    assert asked == again != others

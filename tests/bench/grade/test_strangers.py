@@ -130,6 +130,7 @@ MANY_TOKENS = "".join(f"#define T{n + 1} {f'T{n} ' * 10}\n" for n in range(9)) +
 def test_endless_work_is_graded_within_a_minute(tmp_path: Path, source: str) -> None:
     """The grader takes less than a minute for 100 MB of output and for 10^9 tokens of source."""
     found = graded(tmp_path, source, "--seed", "1")
+    assert found.seed == 1
     assert found.seconds < 50
     assert found.faults in (["never-serves"], ["does-not-compile"])
 
@@ -256,14 +257,6 @@ def test_assembler_in_any_file_of_the_server_is_reported(tmp_path: Path) -> None
     found = graded(tmp_path, '#include "part.txt"\nint main(void) { return 0; }\n')
     assert found.points == 3
     assert found.stages[0].checks[0].note == found.remarks == HAS_ASSEMBLER
-
-
-@pytest.mark.slow
-def test_the_same_seed_asks_the_same(tmp_path: Path) -> None:
-    source = (ROOT / "course/own/main.c").read_text()
-    for seed in (5, 5, 6):
-        found = graded(tmp_path, source, "--seed", str(seed), "--only", "serves")
-        assert (found.seed, found.points, found.faults) == (seed, 3, ["fixed-answer"])
 
 
 def test_a_fault_is_explained_once() -> None:

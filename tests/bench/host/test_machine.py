@@ -17,6 +17,8 @@ from bench.host.signals import SignalWatch
 from bench.host.sockets import LISTEN, Socket, end, own_backlog, read, tcp_sockets
 from bench.records.errors import Interrupted
 
+from ..commands import in_path
+
 ARM = "processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"
 
 
@@ -32,10 +34,7 @@ ARM = "processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\nCPU part\t: 
 def test_the_name_of_the_processor(
     cpuinfo: str, lscpu: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "lscpu"
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{lscpu}END\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    in_path(monkeypatch, tmp_path, "lscpu", f"cat <<'END'\n{lscpu}END\n")
     assert cpu_model(cpuinfo) == name
 
 

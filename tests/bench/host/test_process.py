@@ -64,9 +64,7 @@ def test_output_is_there_during_and_after(tmp_path: Path) -> None:
     assert [child.next_lines(stream) for stream in (OUTPUT, ERRORS)] == ["three", "err\n"]
 
 
-def test_a_program_after_a_prefix_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_program_after_a_prefix_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program after a prefix (env, setpriv) is found in folders that many users lack in PATH:
     Debian's Apache in /usr/sbin, `go` in /usr/local."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")

@@ -123,10 +123,10 @@ def changed(visit: Visit, script: str) -> Iterator[None]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(
-    ("source", "scheme"), [*((source, "light") for source in SOURCES), ("everything", "dark")]
+    ("width", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
 )
-@pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_every_chart_is_drawn_and_nothing_sticks_out(
     source: str, width: dict[str, int], scheme: str, visit: Open
 ) -> None:
@@ -143,8 +143,7 @@ def test_every_chart_is_drawn_and_nothing_sticks_out(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("source", ["version1_failed", "version3"])
+@pytest.mark.parametrize(("source", "width"), [("version1_failed", PHONE), ("version3", DESKTOP)])
 def test_it_is_accessible(source: str, width: dict[str, int], visit: Open) -> None:
     assert hindrances(visit(source, width).page) == []
 

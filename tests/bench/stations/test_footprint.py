@@ -51,6 +51,7 @@ from bench.stations.station import LocalStation
 from bench.subjects.subject import Place, reference_subject
 from tests.e2e.tracing import skip_unless_traceable
 
+from ..commands import in_path
 from ..measuring import measured_of
 from ..whole_sweep import SECONDS
 
@@ -334,10 +335,7 @@ def test_functions_of_go_have_their_callers(tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    perf = tmp_path / "perf"
-    perf.write_text("#!/bin/sh\nprintf 'Error:\\nNo permission.\\n' >&2\nexit 255\n")
-    perf.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    in_path(monkeypatch, tmp_path, "perf", "printf 'Error:\\nNo permission.\\n' >&2; exit 255\n")
     why_no_perf.cache_clear()
     yield
     why_no_perf.cache_clear()
@@ -410,11 +408,7 @@ def test_a_process_is_watched_and_then_released() -> None:
         child.end()
 
 
-REFUSED = """\
-#!/bin/sh
-echo "strace: attach: ptrace(PTRACE_SEIZE, 7): Operation not permitted" >&2
-exit 1
-"""
+REFUSED = "echo 'strace: attach: ptrace(PTRACE_SEIZE, 7): Operation not permitted' >&2; exit 1\n"
 
 
 @pytest.mark.parametrize(("scope", "is_cured"), [("0", False), ("1", True), ("3", False)])
@@ -422,10 +416,7 @@ def test_a_refused_user_gets_the_fix(
     scope: str, is_cured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of a refused strace contains the fix. If ptrace_scope is 3, there is no fix."""
-    strace = tmp_path / "strace"
-    strace.write_text(REFUSED)
-    strace.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    in_path(monkeypatch, tmp_path, "strace", REFUSED)
     monkeypatch.setattr(sampling, "YAMA", tmp_path / "ptrace_scope")
     (tmp_path / "ptrace_scope").write_text(f"{scope}\n")
     with pytest.raises(StartError, match="Operation not permitted") as told:

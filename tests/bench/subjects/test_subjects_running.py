@@ -19,12 +19,7 @@ from bench.records.conditions import Conditions
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import PrivateRedis, connect
 from bench.subjects.running import RunningServer
-from bench.subjects.subject import (
-    BASELINE_ASKS,
-    BASELINES,
-    baseline_subject,
-    server_subject,
-)
+from bench.subjects.subject import BASELINE_ASKS, BASELINES, baseline_subject, server_subject
 
 from ..commands import run
 from ..measuring import started

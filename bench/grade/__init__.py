@@ -7,10 +7,12 @@ sandbox     gives untrusted programs their namespaces, limits and users
 fence       limits the files that an untrusted program may open (Landlock)
 building    compiles the server in the sandbox, and makes the files that the server serves
 findings    names the faults (texts in faults.toml), and stores results, findings and proofs
-scene       has the files, the Redis, the running server and the clients of a check
+server      starts, stops and observes the graded server
+scene       has the server, the Redis and the clients of a check
 threads     reads how the server's threads wait, and how often they wake up
 inspection  checks the descriptors, the state and the end of the server after each check
-trying      runs a check, repeats it after a failure, and traces it for a proof
+attempts    runs a check once, traces it for a proof, and names the cause of a failure
+trying      runs all checks, repeats them after a failure, and judges the failures
 stages/     has the checks, their order and their clients. The requests of comparing.py are in
             requests.txt, the situations in situations.toml
 cohort/     grades the submissions of a class

@@ -12,15 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from bench.grade.findings import (
+    HAS_ASSEMBLER,
+    CheckOutcome,
+    StageOutcome,
+    build_failure,
+    finding,
+    shortened,
+)
 from bench.grade.sandbox import Limits, confined, give
 from bench.host.programs import ended_well
 from bench.host.project import ROOT
 from bench.load.client import Response, request
 from bench.records.errors import UserError
-from bench.subjects.subject import Subject, discover, server_subject
+from bench.subjects.subject import Subject, discover, said_of, server_subject
 
 COMPILER_LIMITS = Limits(address_space=4 << 30, file_bytes=256 << 20)
 COMPILE_SECONDS = 30.0
+BUILD_POINTS = 3
 PARTS = ("Makefile", "pyproject.toml")
 HUGE = 3 << 30
 """A length that an int cannot hold."""
@@ -40,8 +49,7 @@ HAS_INDEX = 0.5
 MOST_BYTES = 1 << 20
 """The size limit of a graded folder: the folder should have only source files."""
 LINKER_OPTION = re.compile(r"-pthread|-l[A-Za-z0-9_+.-]+|-Wl(,--wrap=[A-Za-z0-9_]+)+")
-"""The options that a file `ldflags` may have. Other options could add prebuilt code or start
-programs."""
+"""The options of a file `ldflags`. Others could add prebuilt code or start programs."""
 PREBUILT = (b"\x7fELF", b"!<arch>", b"!<thin>", b"gpch")
 """First bytes of programs and objects, of archives of objects, and of gcc's precompiled headers."""
 ASSEMBLER = re.compile(r"\b_*asm_*\b(?!/)|\b_*section_*\s*\(\s*\"")
@@ -53,8 +61,7 @@ class NotBuilt(Exception):
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of the server with this `name`: a path, NN_name, or the name alone. Raises
-    UserError."""
+    """Return a server's folder; `name`: a path, NN_name, or the name alone. Raises UserError."""
     for folder in (Path(name), ROOT / name, *ROOT.glob(f"[0-9][0-9]_{name}")):
         if (folder / "main.c").is_file():
             _require_sources(folder)
@@ -64,8 +71,7 @@ def folder_of(name: str) -> Path:
 
 
 def _require_sources(folder: Path) -> None:
-    """Raise UserError if a file that the grader reads is a link, or if `refusal` returns a
-    reason."""
+    """Raise UserError if the grader would read a link, or if `refusal` returns a reason."""
     for path in (folder, *(folder / name for name in ("main.c", "tests.toml", "ldflags"))):
         if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
             raise UserError(f"{path} is a link or not a regular file; put the file itself there")
@@ -78,8 +84,8 @@ def _require_sources(folder: Path) -> None:
 
 
 def refusal(folder: Path) -> str:
-    """Return the reason why the server in a folder is not graded; empty if there is none. All code
-    must come from sources: no file and no linker option may add prebuilt code."""
+    """Return the reason why the server in a folder is not graded; empty if there is none. No file
+    and no linker option may add prebuilt code."""
     paths = sorted(folder.rglob("*"))
     if sum(path.lstat().st_size for path in paths) > MOST_BYTES:
         return f"it has more than {MOST_BYTES >> 20} MB; leave only source files"
@@ -105,8 +111,7 @@ def require_limits() -> None:
 
 
 def can_build(flag: str, folder: Path) -> bool:
-    """Return whether gcc can build an empty program in `folder` with a flag, and the program
-    runs."""
+    """Return whether gcc can build an empty program in `folder` with a flag, and it runs."""
     source, program = folder / "empty.c", folder / "empty"
     source.write_text("int main(void) { return 0; }\n")
     built = ended_well(["gcc", flag, str(source), "-o", str(program)])
@@ -119,6 +124,7 @@ class Built:
 
     def __init__(self, source: Path, folder: Path) -> None:
         """Copy the server and lib/. Raise UserError if `source` cannot be a server's folder."""
+        self.stalled_by = said_of(source).stalled_by
         self._root = folder
         self._folder = source.name if source.name[:2].isdigit() else f"99_{source.name}"
         for name in PARTS:
@@ -138,8 +144,8 @@ class Built:
 
     def mentions(self, words: re.Pattern[str]) -> bool:
         """Return whether the expression matches the server's files, comments included."""
-        found = (self._root / self._folder).rglob("*")
-        sources = [file for file in found if file.is_file() and not file.is_symlink()]
+        files = (self._root / self._folder).rglob("*")
+        sources = (file for file in files if file.is_file() and not file.is_symlink())
         return any(words.search(source.read_text(errors="replace")) for source in sources)
 
     def make(
@@ -174,6 +180,24 @@ class Built:
         if done.returncode != 0 or not program.is_file():
             raise NotBuilt(done.stderr.strip() or "the compiler printed no message")
         return server_subject(self.name, program), done.stderr.strip()
+
+
+def compiled(built: Built) -> tuple[Subject | None, StageOutcome]:
+    """Compile a server. Return the server (None: it does not compile), and this stage's outcome."""
+    server = None
+    check = CheckOutcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")
+    try:
+        server, remarks = built.make("release")
+        notes = [HAS_ASSEMBLER] if built.mentions(ASSEMBLER) else []
+        if remarks:
+            check.points -= 2
+            warned = [line for line in remarks.splitlines() if "warning:" in line]
+            notes.append("with warnings: " + shortened(warned or remarks.splitlines())[0])
+        check.note = "; ".join(notes)
+    except NotBuilt as error:
+        check.points, check.came = 0, "failed"
+        check.finding = finding(build_failure("does-not-compile", str(error)), ())
+    return server, StageOutcome(stage="builds", title="It compiles", checks=[check])
 
 
 @dataclass
@@ -213,8 +237,7 @@ class Expected:
         return f"{name}: {found}, not {value}" if found != value else ""
 
     def wrong_length(self, answer: Response) -> str:
-        """Return the Content-Length of a response if only this field is wrong; otherwise an empty
-        text."""
+        """Return the Content-Length of a response if only this field is wrong; otherwise ""."""
         content, told = self.body or b"", answer.field("Content-Length") or "none"
         alone = answer.status == self.status and content.startswith(answer.body)
         is_wrong = alone and self.method != "HEAD" and told != str(len(content))
@@ -309,12 +332,8 @@ def make_site(root: Path, dice: random.Random) -> SeededSite:
     others = {key: quote(f"/{folder.name}/{file}", safe="/+&=;~") for key, file in others.items()}
     unusual = make_unusual(folder, dice)
     moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
-    more = {
-        f"/{word(dice)}+%41{letter}": target
-        for letter, target in zip("a;/&=~", REDIRECTS, strict=True)
-    }
-    table = [f"{a} {b}\n" for a, b in {**moved, **more}.items()]
-    (root / "redirects").write_text("\n# a comment\n  " + "".join(table))
-    unusual += more
-    path = f"/{folder.name}/{name}"
-    return SeededSite(root, small, (path, big), moved, others, unusual)
+    more = {f"/{word(dice)}+%41{a}": b for a, b in zip("a;/&=~", REDIRECTS, strict=True)}
+    table = "".join(f"{a} {b}\n" for a, b in {**moved, **more}.items())
+    (root / "redirects").write_text(f"\n# a comment\n  {table}")
+    big_file = (f"/{folder.name}/{name}", big)
+    return SeededSite(root, small, big_file, moved, others, [*unusual, *more])

@@ -14,32 +14,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.grade import sandbox
-from bench.grade.building import (
-    ASSEMBLER,
-    Built,
-    NotBuilt,
-    folder_of,
-    make_site,
-    require_limits,
-)
-from bench.grade.findings import (
-    HAS_ASSEMBLER,
-    CheckOutcome,
-    Grade,
-    StageOutcome,
-    build_failure,
-    finding,
-    shortened,
-)
+from bench.grade.attempts import CheckRunner, own_redis
+from bench.grade.building import Built, compiled, folder_of, make_site, require_limits
+from bench.grade.findings import CheckOutcome, Grade, StageOutcome
 from bench.grade.scene import Scene
 from bench.grade.stages import STAGES
-from bench.grade.trying import Trial, World, can_trace, own_redis
+from bench.grade.trying import World
 from bench.host.kernel import raise_descriptors
 from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import UserError
 from bench.records.values import Parser, add_value, each_of, whole
-from bench.subjects.subject import Subject, said_of
 
 NAMES = [stage.name for stage in STAGES]
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
@@ -47,7 +32,6 @@ WIDTH = 92
 BUDGET_SECONDS, SERIAL_SECONDS = 55.0, 110.0
 """The time limits of an examination with its own namespaces (`apart`), and without. Without
 namespaces the checks must run one after another."""
-BUILD_POINTS = 3
 
 
 def run(words: Sequence[str]) -> int:
@@ -73,7 +57,8 @@ def run(words: Sequence[str]) -> int:
 
     with SignalWatch() as watch:
         grade = examine(source, seed, watch, only, told)
-    print(grade.model_dump_json(indent=2) if options.json else end_text(grade, options.server))
+    end = grade.model_dump_json(indent=2) if options.json else end_text(grade, options.server, only)
+    print(end)
     return 0
 
 
@@ -89,18 +74,17 @@ def examine(
     begun = time.monotonic()
     end = begun + (BUDGET_SECONDS if sandbox.apart() else SERIAL_SECONDS)
     selected = [stage for stage in STAGES if not only or stage.name in only]
-    stalled_by = said_of(source).stalled_by
     with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:
         folder = Path(name)
         os.umask(0o022)  # the users of the servers read what the compiler's user has written
         folder.chmod(0o755)
         (folder / "project").mkdir()
         built = Built(source, folder / "project")
-        server, outcome = build(built)
+        server, outcome = compiled(built)
         stages = [outcome]
         told(outcome)
         if server is None:
-            stages += [one.outcome(map(Trial.untried, one.checks)) for one in selected]
+            stages += [one.untried() for one in selected]
         else:
             with own_redis(watch) as store:
                 dice = random.Random(seed)
@@ -111,11 +95,11 @@ def examine(
                     dice=dice,
                     watch=watch,
                     folder=folder,
-                    stalled_by=stalled_by,
+                    stalled_by=built.stalled_by,
                     built=built,
                     left=lambda: end - time.monotonic(),
                 )
-                for outcome in World(scene, seed, can_trace(), selected).outcomes(STAGES):
+                for outcome in World(CheckRunner(scene, seed), selected).outcomes(STAGES):
                     stages.append(outcome)
                     told(outcome)
     checks = [check for stage in stages for check in stage.checks]
@@ -129,25 +113,6 @@ def examine(
         stages=stages,
         faults=list(dict.fromkeys(c.finding.fault for c in checks if c.finding)),
     )
-
-
-def build(built: Built) -> tuple[Subject | None, StageOutcome]:
-    """Compile a server. Return the server (None if it does not compile) and this stage's
-    outcome."""
-    server = None
-    check = CheckOutcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")
-    try:
-        server, remarks = built.make("release")
-        notes = [HAS_ASSEMBLER] if built.mentions(ASSEMBLER) else []
-        if remarks:
-            check.points -= 2
-            warned = [line for line in remarks.splitlines() if "warning:" in line]
-            notes.append("with warnings: " + shortened(warned or remarks.splitlines())[0])
-        check.note = "; ".join(notes)
-    except NotBuilt as error:
-        check.points, check.came = 0, "failed"
-        check.finding = finding(build_failure("does-not-compile", str(error)), ())
-    return server, StageOutcome(stage="builds", title="It compiles", checks=[check])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -185,9 +150,9 @@ def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
     """Return the text of a finished stage. `explained`: the faults that the student has already
     read about; this function adds the faults of this stage."""
     lines = ["", f"{outcome.points:>3} of {outcome.of:<3} {outcome.title}"]
-    notes = {check.note for check in outcome.checks if check.came == "not tried"}
-    if len(notes) == 1 and all(check.came == "not tried" for check in outcome.checks):
-        return f"\n{lines[1]}: not tried, {notes.pop()}"
+    results = {(check.came, check.note) for check in outcome.checks}
+    if len(results) == 1 and outcome.checks[0].came == "not tried":
+        return f"\n{lines[1]}: not tried, {outcome.checks[0].note}"
     for check in outcome.checks:
         note = f"   {check.note}" if check.note else ""
         lines.append(f"     {SIGNS[check.came]}  {check.check} ({check.points}/{check.of}){note}")
@@ -196,22 +161,19 @@ def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
     return "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in lines)
 
 
-def end_text(grade: Grade, folder: str) -> str:
-    """Return the last part of the report; `folder`: the server's name on the command line."""
-    isolated = textwrap.fill(
-        "The server ran with " + "; ".join(grade.isolation) + ".", WIDTH, break_on_hyphens=False
-    )
-    rest = " ".join(grade.skipped)
+def end_text(grade: Grade, folder: str, only: Sequence[str]) -> str:
+    """Return the last part of the report; `folder` and `only`: from the command line."""
+    isolated = f"The server ran with {'; '.join(grade.isolation)}."
     hint = (
         "\nThe time limit of the grading was reached before checks for "
         f"{sum(grade.skipped.values())} points. Run these checks with:\n"
-        f"  make grade SERVER={folder} ARGS='--only {rest}'"
-        if rest
-        else ""
+        f"  make grade SERVER={folder} ARGS='--only {' '.join(grade.skipped)}'"
     )
+    again = " ".join([f"--seed {grade.seed}", *(["--only", *only] if only else [])])
     return (
-        f"{hint}\n{grade.points} of {grade.of} points for {grade.server}, in "
-        f"{grade.seconds:.0f} s. Repeat this grading with: ARGS='--seed {grade.seed}'\n{isolated}"
+        f"{hint if grade.skipped else ''}\n{grade.points} of {grade.of} points for "
+        f"{grade.server}, in {grade.seconds:.0f} s. Repeat this grading with: ARGS='{again}'\n"
+        + textwrap.fill(isolated, WIDTH, break_on_hyphens=False)
     )
 
 

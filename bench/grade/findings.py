@@ -4,6 +4,7 @@ their proofs, the whole grade. The texts of the faults are in faults.toml."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -85,38 +86,35 @@ FILE = declaration(FaultFile, TEXTS)
 FAULTS = FILE.fault
 
 
+@dataclass(eq=False)
 class Failed(Exception):
     """A check has found a fault."""
 
-    def __init__(
-        self,
-        fault: FaultName,
-        seen: str,
-        port: int = 0,
-        sure: bool = True,
-        proof: tuple[str, Sequence[str]] = ("", ()),
-    ) -> None:
-        """`seen`: the actions and their result, in a sentence. `port`: the client's port, by which
-        the calls for this client are found in a trace. `proof`: the origin of a proof other than
-        the trace, and its lines. If not `sure`, a busy machine may be the cause, so the check is
-        repeated."""
-        super().__init__(seen)
-        self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
-        self.proof_kind, self.proof = proof[0], shortened(proof[1])
-        self.since = 0.0
-        """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
-        self.locked: Sequence[str] = ()
-        """The threads that waited for the same lock when no response came (`kept_lock`)."""
-        self.alone = False
-        """Whether the last request alone, on a new connection, fails in the same way."""
-        self.afterwards = False
-        """Whether the check had passed, and the server failed after it. If several checks find the
-        same fault in this way, only the first one costs points."""
+    fault: FaultName
+    seen: str
+    """The actions and their result, in a sentence."""
+    port: int = 0
+    """The client's port, by which the calls for this client are found in a trace."""
+    sure: bool = True
+    """False: a busy machine may be the cause, so the check is repeated."""
+    proof: tuple[str, Sequence[str]] = ("", ())
+    """The origin of a proof other than the trace, and its lines."""
+    since: float = 0
+    """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
+    locked: Sequence[str] = ()
+    """The threads that waited for the same lock when no response came (`kept_lock`)."""
+    alone: bool = False
+    """Whether the last request alone, on a new connection, fails in the same way."""
+    afterwards: bool = False
+    """Whether the check had passed, and the server failed after it. If several checks find the same
+    fault in this way, only the first one costs points."""
+
+    def __str__(self) -> str:
+        return self.seen
 
 
 class NotHere(Exception):
-    """This machine cannot run the check; the message says why. The points of the check are not
-    counted."""
+    """This machine cannot run the check, whose points are not counted; the message says why."""
 
 
 class FaultFound(BaseModel):
@@ -202,21 +200,18 @@ class Grade(BaseModel):
 
 def finding(failed: Failed, trace: Sequence[str]) -> FaultFound:
     """Return the report of a failure; `trace` is the proof if the failure itself has none."""
-    fault = FAULTS[failed.fault]
+    kind, lines = failed.proof
     return FaultFound(
         fault=failed.fault,
-        title=fault.title,
-        meaning=fault.meaning,
-        read=fault.read,
+        **FAULTS[failed.fault].model_dump(include={"title", "meaning", "read"}),
         seen=failed.seen,
-        proof=failed.proof or list(trace),
-        proof_kind=failed.proof_kind if failed.proof else TRACE,
+        proof=shortened(lines) or list(trace),
+        proof_kind=kind if lines else TRACE,
     )
 
 
 def build_failure(fault: FaultName, output: str, how: str = "") -> Failed:
-    """Return the failure of a build from the compiler's or linker's output. The first line that
-    names an error is the evidence."""
+    """Return the failure of a build, with the first line of the output that names an error."""
     lines = output.splitlines()
     wrong = re.compile(r"error: (?!ld returned)|undefined reference|multiple definition")
     seen = next((line for line in lines if wrong.search(line)), lines[0])[:MOST_OF_A_LINE]

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from bench.grade.building import Expected
 from bench.grade.findings import Failed, FaultName, NotHere
-from bench.grade.scene import CLOSE, IDLE_END_SECONDS, WORKERS, Scene, fault_of_end, is_zombie
+from bench.grade.scene import CLOSE, Scene
+from bench.grade.server import IDLE_END_SECONDS, WORKERS, fault_of_end, is_zombie
 from bench.host.accounting import rusage_of_reaped
 from bench.host.kernel import cpu_ticks, difference
 from bench.host.sockets import ALL, LISTEN, tcp_sockets

@@ -6,16 +6,12 @@ namespace, which ends with the examination. The compiler and the program run wit
 Landlock (fence.py), and, if the grader is root, as a user that no other process has.
 """
 
-import contextlib
-import ctypes
 import functools
 import importlib
 import os
 import secrets
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +20,7 @@ import psutil
 
 from bench.grade.fence import fenced, version
 from bench.host.programs import ended_well
+from bench.host.signals import SignalWatch
 from bench.host.sockets import bring_up_loopback
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"
@@ -38,8 +35,7 @@ FIRST_USER, USERS = 61_184, 4_000  # `lane` is added
 MEMORY = 512 << 20
 """The unshared bytes that all processes of a server may use together; see `Scene.guarded`."""
 REDIS_PASSWORD = secrets.token_urlsafe(16)
-"""The password of the Redis user `grader`. Only the grader uses it, to close and limit
-connections."""
+"""The password of the Redis user `grader`, who may close and limit connections."""
 REDIS_LIMITS = {
     "user": "default on nopass ~* +@all -@admin -@dangerous -@scripting +info\n"
     f"user grader on >{REDIS_PASSWORD} +client +config +select",
@@ -47,12 +43,11 @@ REDIS_LIMITS = {
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
-rights. Therefore the program may use only commands for data. The second user is `grader`."""
+rights. Therefore the program may use only commands for data."""
 TIME_ZONE = "TZ=GRADE-5:30"
 """A local time that differs from GMT. All dates in HTTP are in GMT."""
 REAPING_SECONDS = 5.0
 """The time limit for init to reap processes whose parents have ended."""
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -63,8 +58,7 @@ class Limits:
     address_space: int | None = 4 << 30
     """Bytes; None: no limit, because a sanitizer reserves terabytes of addresses."""
     file_bytes: int = 4 << 20
-    """The limit of each file. One file is the program's output, which the grader reads many
-    times."""
+    """The limit of each file, e.g. of the program's output, which the grader reads many times."""
     descriptors: int = 2048
     tasks: int = 512
     """Processes and threads."""
@@ -86,7 +80,6 @@ def enter(arguments: Sequence[str]) -> None:
     runs in them, or if this machine allows none."""
     if INSIDE in os.environ:
         if os.environ[INSIDE] != "none":
-            _die_with_parent()
             bring_up_loopback()
             # Hide the grader's arguments from the program: the seed is in them (proc(5)).
             hidden = ("mount", "-o", "remount,hidepid=2,gid=0", "/proc")
@@ -104,7 +97,7 @@ def enter(arguments: Sequence[str]) -> None:
 def isolation() -> list[str]:
     """Return sentences that say which parts of the sandbox are in force."""
     way, landlock, limits = os.environ.get(INSIDE, "none"), version(), Limits()
-    tasks = limits.tasks if user() is not None else limits.tasks + limits.others
+    tasks = limits.tasks + (limits.others if user() is None else 0)
     if user() is not None:
         rights = "a user ID of its own, without privileges"
     elif way == "user":
@@ -159,26 +152,21 @@ def confined(
     """Return a command line that runs `command` with limits, Landlock and a user of its own.
     `reads`: folders that the command may read, in addition to the system's; `writes`: folders that
     it may write; `environment`: additional variables (NAME=value)."""
-    words = [
-        "prlimit",
-        f"--cpu={limits.processor_seconds}",
-        f"--fsize={limits.file_bytes}",
-        f"--nofile={limits.descriptors}",
-        "--core=0",
-    ]
+    tasks, rights = limits.tasks, ["--no-new-privs"]
+    if (number := user(lane)) is None:
+        # The kernel counts all tasks of the grader's user together.
+        ours = processes_of(os.getuid())
+        tasks += limits.others + sum(process.info["num_threads"] for process in ours)
+    else:
+        rights += [f"--reuid={number}", f"--regid={number}", "--clear-groups"]
+        rights += ["--inh-caps=-all", "--bounding-set=-all"]
+    words = ["prlimit", f"--cpu={limits.processor_seconds}", f"--fsize={limits.file_bytes}"]
+    words += [f"--nofile={limits.descriptors}", f"--nproc={tasks}", "--core=0"]
     if limits.address_space is not None:
         words.append(f"--as={limits.address_space}")
-    number = user(lane)
-    if number is None:
-        words.append(f"--nproc={limits.tasks + limits.others + _tasks_of_ours()}")
-        user_words = ["setpriv", "--no-new-privs"]
-    else:
-        words.append(f"--nproc={limits.tasks}")
-        user_words = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
-        user_words += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
     variables = [f"PATH={os.defpath.lstrip(':')}", "LC_ALL=C.UTF-8", TIME_ZONE, *environment]
     variables += [f"TMPDIR={folder}" for folder in writes[:1]]
-    inner = [*user_words, "--", "env", "--ignore-environment", *variables, *command]
+    inner = ["setpriv", *rights, "--", "env", "--ignore-environment", *variables, *command]
     return [*words, "--", *fenced(inner, reads, writes)]
 
 
@@ -203,34 +191,10 @@ def end_strangers(lane: int) -> None:
 def forget_strangers() -> bool:
     """Wait until init has reaped the confined user's ended processes, which count against its
     limit. Return False if processes are left after REAPING_SECONDS."""
-    deadline = time.monotonic() + REAPING_SECONDS
-    while processes_of(user()):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+    return SignalWatch().until(lambda: not processes_of(user()), REAPING_SECONDS)
 
 
 def processes_of(number: int | None) -> list[psutil.Process]:
-    """Return the processes of a user."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.uids().real == number:
-                found.append(process)
-    return found
-
-
-def _die_with_parent() -> None:
-    """Let the kernel kill this process if its parent dies: old unshare(1) has no --kill-child."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _tasks_of_ours() -> int:
-    """Return the number of tasks of the grader's user, which the kernel counts together."""
-    count = 0
-    for process in processes_of(os.getuid()):
-        with contextlib.suppress(psutil.Error):
-            count += process.num_threads()
-    return count
+    """Return the processes of a user, with the number of their threads in `info`."""
+    every = psutil.process_iter(["uids", "num_threads"])
+    return [one for one in every if one.info["uids"] and one.info["uids"].real == number]

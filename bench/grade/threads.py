@@ -11,7 +11,8 @@ from itertools import chain
 from pathlib import Path
 
 from bench.host.kernel import task_folders
-from bench.host.programs import call_name
+from bench.live.tasks import call_in
+from bench.stations.footprint import tasks_of
 
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
 STUCK_SECONDS = 0.8
@@ -28,54 +29,42 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
         after = _waits_for_locks(pids)
         if len(after) >= len(before):
             break
-    lines: dict[str, list[str]] = defaultdict(list)
+    lines: dict[int, list[str]] = defaultdict(list)
     for thread, mutex in before.items():
         if after.get(thread) == mutex:
-            lines[mutex].append(f"{thread} futex({mutex}, FUTEX_WAIT, 2, NULL) <has not returned>")
+            call = f"futex({mutex:#x}, FUTEX_WAIT, 2, NULL)"
+            lines[mutex].append(f"{thread} {call} <has not returned>")
     return max(lines.values(), key=len, default=[])
 
 
 def wake_ups(pids: Sequence[int]) -> dict[int, int]:
     """Return the number of voluntary context switches of each thread since its start, by thread."""
-    found = {}
-    for task in _tasks(pids):
-        with suppress(OSError):
-            _, _, after = (task / "status").read_text().partition("\nvoluntary_ctxt_switches:")
-            found[int(task.name)] = int(after.split()[0]) if after else 0
-    return found
+    return {thread: use.switches.voluntary for thread, use in tasks_of(pids).items()}
 
 
 def wait_for_clients(pids: Sequence[int]) -> list[str]:
-    """Return a line for each process whose first thread sleeps in accept or poll, or in a
-    similar call."""
+    """Return a line for each process whose first thread sleeps in accept, poll or the like."""
     first = [Path(f"/proc/{pid}/task/{pid}") for pid in pids]
-    return [line for call, line in _calls(first) if _WAITS.match(call)]
+    return [_line(thread, name) for thread, name, _ in _calls(first) if _WAITS.match(name)]
 
 
 def sleeping(pids: Sequence[int]) -> list[str]:
     """Return a line for each sleeping thread: its number and the name of its system call."""
-    return [line for _, line in _calls(_tasks(pids))]
+    return [_line(thread, name) for thread, name, _ in _calls(_tasks(pids))]
 
 
-def _calls(tasks: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """Yield for each sleeping thread the name of its system call, and a line with this name."""
-    for task in tasks:
-        if call := _call(task):
-            name = call_name(call[0])
-            yield name, f"{task.name} {name}( <has not returned>"
+def _line(thread: int, call: str) -> str:
+    return f"{thread} {call}( <has not returned>"
 
 
-def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
+def _waits_for_locks(pids: Sequence[int]) -> dict[int, int]:
     """Return the address of the mutex for which each thread waits, by thread. The C library uses
     FUTEX_WAIT with CONTENDED for mutexes only, not for condition variables or semaphores."""
     found = {}
-    for task in _tasks(pids):
-        call = _call(task)
-        if len(call) < 5 or call_name(call[0]) != "futex":
-            continue
-        address, operation, value, timeout = call[1:5]
-        if (operation & ~FUTEX_PRIVATE_FLAG, value, timeout) == (FUTEX_WAIT, CONTENDED, 0):
-            found[int(task.name)] = f"{address:#x}"
+    for thread, name, (address, operation, value, timeout, *_) in _calls(_tasks(pids)):
+        kind = operation & ~FUTEX_PRIVATE_FLAG
+        if name == "futex" and (kind, value, timeout) == (FUTEX_WAIT, CONTENDED, 0):
+            found[thread] = address
     return found
 
 
@@ -84,8 +73,10 @@ def _tasks(pids: Sequence[int]) -> Iterator[Path]:
     return chain.from_iterable(map(task_folders, pids))
 
 
-def _call(task: Path) -> list[int]:
-    """Return the number and arguments of the call in which a thread waits; empty if it runs."""
-    with suppress(OSError, ValueError):
-        return [int(word, 0) for word in (task / "syscall").read_text().split()]
-    return []
+def _calls(tasks: Iterable[Path]) -> Iterator[tuple[int, str, tuple[int, ...]]]:
+    """Yield the number of each sleeping thread, and the name and arguments of its system call."""
+    for task in tasks:
+        with suppress(OSError, IndexError):
+            name, arguments = call_in((task / "syscall").read_text())
+            if name:
+                yield int(task.name), name, arguments

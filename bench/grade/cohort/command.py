@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> int:
     output = (options.into or folder.with_name(f"{folder.name}-grades")).resolve()
     found = _submissions(folder, output)
     if options.moodle:
-        worksheet(_text_of(options.moodle), [])  # report an error now, not after the grading
+        _worksheet(options.moodle, [])  # report an error now, not after the grading
     AB.require()
     require_limits()
     command = shlex.join(["zerohttpd", "grade-all", *words])
@@ -52,8 +52,7 @@ def run(words: Sequence[str]) -> int:
         finally:
             write(record, students, similar, command)
         if options.moodle:
-            text = worksheet(_text_of(options.moodle), record.latest(students))
-            replace(output / "moodle.csv", text)
+            replace(output / "moodle.csv", _worksheet(options.moodle, record.latest(students)))
     groups, pairs = plural(len(similar.groups), "group"), plural(len(similar.others), "other pair")
     _say(f"Similar submissions: {groups} and {pairs}. Open {output / 'index.html'}")
     return 0
@@ -75,13 +74,14 @@ def _submissions(folder: Path, output: Path) -> list[Submission]:
     return found
 
 
-def _text_of(file: Path) -> str:
+def _worksheet(file: Path, grades: Sequence[Graded]) -> str:
+    """Return Moodle's worksheet with these grades. Raises UserError."""
     try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UserError(f"--moodle: {file} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UserError(f"--moodle: {file} cannot be read: {error}") from error
+        return worksheet(file.read_text(encoding="utf-8-sig"), grades)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        what = "give the grading worksheet that Moodle exports as CSV"
+        raise UserError(f"--moodle: {file} cannot be read ({why}); {what}") from error
 
 
 def _similar(prepared: Sequence[Graded], work: Path, watch: SignalWatch) -> Similarity:

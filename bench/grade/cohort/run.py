@@ -70,8 +70,7 @@ class Graded(BaseModel):
     seed: int
     when: datetime = Field(default_factory=now)
     key: str = ""
-    """A hash of the submission, the grader and the selected stages; empty: the submission has no
-    server."""
+    """A hash of the submission, the grader and the selected stages; empty without a server."""
     state: str = GRADED
     """`graded`, or the reason for no grade in a word or two."""
     reason: str = ""
@@ -86,9 +85,9 @@ class Graded(BaseModel):
     @property
     def findings(self) -> list[FaultFound]:
         """Return the findings that are not a consequence of another fault, one for each fault."""
-        checks = (
-            [check for stage in self.grade.stages for check in stage.checks] if self.grade else []
-        )
+        if self.grade is None:
+            return []
+        checks = (check for stage in self.grade.stages for check in stage.checks)
         found = [c.finding for c in checks if c.finding and not c.finding.follows]
         return list({one.fault: one for one in found}.values())
 
@@ -182,26 +181,23 @@ class ClassGrading:
     _seconds: list[float] = field(default_factory=list)
 
     def prepare(self, submissions: Sequence[Submission]) -> list[Graded]:
-        """Copy the server of each submission. Return the grades, still without points. Raises
-        Interrupted."""
+        """Copy the servers. Return the grades, still without points. Raises Interrupted."""
         grader = f"{source_digest()} {' '.join(self.only)}"
         found = []
         for number, submission in enumerate(submissions):
             self.watch.check()
-            found.append(
-                Graded(student=submission.student, run=self.run.number, seed=self.run.seed)
-            )
+            one = Graded(student=submission.student, run=self.run.number, seed=self.run.seed)
             try:
-                server = collect(submission, self.folder / "servers" / str(number))
-                key = hashlib.sha256(f"{digest(server)} {grader}".encode()).hexdigest()[:16]
-                found[-1].server, found[-1].key = server, key
+                one.server = collect(submission, self.folder / "servers" / str(number))
+                what = f"{digest(one.server)} {grader}"
+                one.key = hashlib.sha256(what.encode()).hexdigest()[:16]
             except NotGraded as no:
-                found[-1].state, found[-1].reason = no.state, str(no)
+                one.state, one.reason = no.state, str(no)
+            found.append(one)
         return found
 
     def grade(self, submissions: Sequence[Graded]) -> None:
-        """Grade the submissions that are new or have changed. Raises Interrupted; all earlier
-        grades are recorded."""
+        """Grade the submissions that are new or have changed. Raises Interrupted."""
         todo = [one for one in submissions if not self._is_done(one)]
         if len(todo) < len(submissions):
             self.say(f"{len(submissions) - len(todo)} have not changed since their last grade")
@@ -223,10 +219,10 @@ class ClassGrading:
     def _grade(self, one: Graded) -> None:
         """Fill in the grade. Submissions with the same files get the same grade."""
         one.when = now()
-        every = (grades[-1] for grades in self.record.students.values() if grades)
-        same_files = (g for g in every if g.key == one.key and g.run == self.run.number)
         if one.server is None:
             return
+        every = (grades[-1] for grades in self.record.students.values() if grades)
+        same_files = (g for g in every if g.key == one.key and g.run == self.run.number)
         if twin := next((g for g in same_files if g.state == GRADED), None):
             one.grade, one.reason = twin.grade, twin.reason
             one.same_as = twin.same_as or twin.student
@@ -265,7 +261,7 @@ class ClassGrading:
 
     def _left(self, count: int) -> str:
         """Return the words for the time that the grading of this many submissions will take."""
-        seconds = count * (statistics.mean(self._seconds) if self._seconds else USUAL_SECONDS)
+        seconds = count * statistics.mean(self._seconds or [USUAL_SECONDS])
         if not count:
             return ""
         return f"; {seconds / 60:.0f} min left" if seconds >= 90 else f"; {seconds:.0f} s left"

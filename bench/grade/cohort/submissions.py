@@ -24,7 +24,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Protocol, cast
+from typing import IO, cast
 
 from bench.grade.building import refusal
 from bench.host.project import ROOT
@@ -64,12 +64,6 @@ class Submission:
     """The name of each part within the submission, and its path."""
 
 
-class Readable(Protocol):
-    """A file that can be read in pieces."""
-
-    def read(self, size: int = -1, /) -> bytes: ...
-
-
 @dataclass
 class Allowance:
     """The bytes and files that one submission may still have."""
@@ -90,7 +84,7 @@ class Allowance:
 class Limited:
     """A file whose read bytes are subtracted from an allowance."""
 
-    def __init__(self, file: Readable, allowance: Allowance) -> None:
+    def __init__(self, file: IO[bytes], allowance: Allowance) -> None:
         self._file, self._allowance = file, allowance
 
     def read(self, size: int = -1) -> bytes:
@@ -100,6 +94,7 @@ class Limited:
         return found
 
 
+Readable = Limited | IO[bytes]
 OPENED_BY: dict[str, Callable[[Path], object]] = {
     ".tar.gz": gzip.open,
     ".tgz": gzip.open,
@@ -120,8 +115,7 @@ def printable(name: str) -> str:
 
 
 def submissions(folder: Path) -> tuple[list[Submission], list[str]]:
-    """Return all submissions of a folder, by student, and the names of hidden files and folders,
-    which are skipped."""
+    """Return all submissions of a folder by student, and the names of hidden files."""
     found: dict[str, list[tuple[str, Path]]] = defaultdict(list)
     hidden = []
     for path in sorted(folder.iterdir()):
@@ -143,8 +137,7 @@ def _student(path: Path) -> str:
 
 
 def collect(submission: Submission, into: Path) -> Path:
-    """Copy the server of a submission to the folder `into`/SERVER and return this path. Raises
-    NotGraded."""
+    """Copy the server of a submission to `into`/SERVER; return this path. Raises NotGraded."""
     work = into / "parts"
     work.mkdir(parents=True)
     allowance = Allowance()
@@ -249,8 +242,7 @@ def _members(archive: Path, allowance: Allowance) -> Iterator[tuple[str, Readabl
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Return the path of a member of an archive. Raise NotGraded if the path is outside of the
-    folder."""
+    """Return the path of a member of an archive. Raise NotGraded if it is not in the folder."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
         raise NotGraded("refused", f"its archive has a path outside its folder: {printable(name)}")
@@ -260,13 +252,11 @@ def _inside(folder: Path, name: str) -> Path:
 def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
     """Return the files with one of these endings, without the project's own servers."""
     own = {path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.c")} - {SERVER}
-
-    def found() -> Iterator[Path]:
-        for here, folders, files in os.walk(folder):
-            folders[:] = sorted(set(folders) - own - {"course", "baselines", "lib", "ops", "tests"})
-            yield from (Path(here, n) for n in sorted(files) if n.lower().endswith(tuple(endings)))
-
-    return list(found())
+    found = []
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(set(folders) - own - {"course", "baselines", "lib", "ops", "tests"})
+        found += [Path(here, n) for n in sorted(files) if n.lower().endswith(tuple(endings))]
+    return found
 
 
 def _server_in(folder: Path) -> Path | None:
@@ -284,8 +274,7 @@ def _server_in(folder: Path) -> Path | None:
 
 
 def _only_file(folder: Path) -> Path:
-    """Return a new folder whose main.c is the only C file. Raise NotGraded if there are several C
-    files or none."""
+    """Return a new folder whose main.c is the only C file. Raise NotGraded unless there is one."""
     sources = _files(folder, (".c",))
     if len(sources) != 1:
         names = [printable(file.name) for file in sources or _files(folder, ("",))]

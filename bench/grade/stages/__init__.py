@@ -3,11 +3,12 @@
 
 from functools import partial
 
+from bench.grade.attempts import Trial
 from bench.grade.stages import answering, ending, leaving, loading, racing, redis, timeouts
 from bench.grade.stages.clients import INJECTED, burst, interrupted, others
 from bench.grade.stages.comparing import defects, same_bytes
 from bench.grade.stages.situations import play
-from bench.grade.trying import Stage, Trial
+from bench.grade.trying import Stage
 
 _SERVES = (
     Trial("files", 4, answering.files, gate=True),
@@ -39,7 +40,7 @@ _ENDS = (
     Trial("clients that wait are served", 2, ending.waiting, seconds=1),
     Trial("it ends", 5, ending.ends, seconds=6),
 )
-_QUICKLY = timeouts.QUICKLY
+_QUICKLY = timeouts.TIME_SCALE
 _FEW = leaving.FEW_DESCRIPTORS
 _SILENT = (
     Trial("other clients are served", 5, others),

@@ -10,7 +10,8 @@ from functools import partial
 from bench.grade.building import word
 from bench.grade.findings import Failed
 from bench.grade.inspection import QUIET_SECONDS, require_alive
-from bench.grade.scene import CLOSE, SMALL_BUFFER, Scene, in_words
+from bench.grade.scene import CLOSE, SMALL_BUFFER, Scene
+from bench.grade.server import in_words
 from bench.grade.stages.clients import slowly
 from bench.grade.stages.comparing import in_pieces, packets
 from bench.grade.threads import wait_for_clients

@@ -21,7 +21,8 @@ from urllib.parse import quote_plus
 
 from bench.grade.building import Expected, SeededSite, word
 from bench.grade.findings import Failed, FaultName
-from bench.grade.scene import CLOSE, FORM, SMALL_BUFFER, TIMEOUT, WORKERS, Scene, meanwhile
+from bench.grade.scene import CLOSE, FORM, SMALL_BUFFER, Scene
+from bench.grade.server import TIMEOUT, WORKERS, meanwhile
 from bench.grade.threads import sleeping
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect

@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from bench.grade.building import Expected
 from bench.grade.findings import Failed
 from bench.grade.inspection import require_few
-from bench.grade.scene import CLOSE, FORM, WORKERS, Scene, fault_of_end
+from bench.grade.scene import CLOSE, FORM, Scene
+from bench.grade.server import WORKERS, fault_of_end
 from bench.grade.stages.clients import SETTLE_SECONDS, Half, finish, hold, slowly
 from bench.grade.stages.redis import redis_silent
 from bench.host.process import StartError

@@ -26,7 +26,8 @@ from bench.grade.inspection import (
     useless_descriptors,
 )
 from bench.grade.sandbox import Limits, user
-from bench.grade.scene import CLOSE, FORM, INVALID, LOOK_SECONDS, WORKERS, Scene, in_words
+from bench.grade.scene import CLOSE, FORM, INVALID, Scene
+from bench.grade.server import LOOK_SECONDS, WORKERS, in_words
 from bench.grade.stages.clients import (
     PAGE,
     SETTLE_SECONDS,

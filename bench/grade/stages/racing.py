@@ -11,7 +11,8 @@ from functools import partial
 from bench.grade.building import COMPILE_SECONDS, NotBuilt, can_build
 from bench.grade.findings import SANITIZER, Failed, FaultName, NotHere, build_failure
 from bench.grade.sandbox import Limits
-from bench.grade.scene import ENDED_BY, FORM, INVALID, SMALL_BUFFER, Scene
+from bench.grade.scene import FORM, INVALID, SMALL_BUFFER, Scene
+from bench.grade.server import ENDED_BY
 from bench.grade.stages.clients import hold, leave, mixture
 from bench.grade.stages.comparing import Requests, Sent, responses
 from bench.grade.stages.redis import redis_gone, redis_silent, spoil_guestbook

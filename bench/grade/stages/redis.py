@@ -11,7 +11,8 @@ from functools import partial
 from bench.grade.building import Expected, word
 from bench.grade.findings import Failed
 from bench.grade.inspection import QUIET_SECONDS, redis_connections
-from bench.grade.scene import CLOSE, Scene, meanwhile
+from bench.grade.scene import CLOSE, Scene
+from bench.grade.server import meanwhile
 from bench.grade.stages.clients import (
     FEW,
     PAGE,

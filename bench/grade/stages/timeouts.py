@@ -13,16 +13,8 @@ from http import HTTPStatus
 
 from bench.grade.building import Expected
 from bench.grade.findings import Failed, FaultName
-from bench.grade.scene import (
-    CLOSE,
-    FORM,
-    INVALID,
-    LOOK_SECONDS,
-    SMALL_BUFFER,
-    WORKERS,
-    Scene,
-    meanwhile,
-)
+from bench.grade.scene import CLOSE, FORM, INVALID, SMALL_BUFFER, Scene
+from bench.grade.server import LOOK_SECONDS, WORKERS, meanwhile
 from bench.grade.stages.clients import (
     SETTLE_SECONDS,
     WATCHED_SECONDS,
@@ -48,7 +40,6 @@ PAUSE_SECONDS = (3.5, 6.5)
 """The first pause is below IDLE_TIMEOUT, the second below REQUEST_TIMEOUT and SEND_TIMEOUT."""
 TIME_SCALE = 10
 """Divides the server's timeouts: 10 s become 1 s."""
-QUICKLY = ("--time-scale", str(TIME_SCALE))
 DEFERRED_SECONDS = 2.5
 """After this time the kernel passes a silent connection to the server (TCP_DEFER_ACCEPT,
 scaled)."""

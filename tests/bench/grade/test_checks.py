@@ -22,17 +22,18 @@ import pytest
 import redis
 
 from bench.grade import trying
-from bench.grade.building import Expected, make_site
-from bench.grade.command import BUILD_POINTS
+from bench.grade.attempts import CheckRunner, Trial, own_redis
+from bench.grade.building import BUILD_POINTS, Expected, make_site
 from bench.grade.findings import FAULTS, OVER, TEXTS, Failed, FaultFile, Grade
-from bench.grade.scene import TIMEOUT, Scene
+from bench.grade.scene import Scene
+from bench.grade.server import TIMEOUT
 from bench.grade.stages import STAGES, comparing
 from bench.grade.stages.clients import exchange, require_saved
 from bench.grade.stages.comparing import OPEN, Pair, Requests, Sent, cause
 from bench.grade.stages.racing import MORE_TIMEOUT
 from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps
 from bench.grade.stages.situations import FILE as SITUATIONS
-from bench.grade.trying import Stage, Trial, World, own_redis
+from bench.grade.trying import Stage, World
 from bench.host.project import ROOT, declaration
 from bench.host.signals import SignalWatch
 from bench.load.client import RESET, Client, NoAnswer, Response
@@ -151,11 +152,12 @@ def test_no_points_are_lost_without_a_reason(
     def fails(*_: object) -> None:
         raise Failed("no-answer", "nothing came")
 
-    monkeypatch.setattr(World, "_once", fails)
+    monkeypatch.setattr(CheckRunner, "_once", fails)
     seconds = iter((10.0, 0.0))
     scene = SimpleNamespace(left=lambda: next(seconds))
-    world = World(scene, 1, can_trace=False, others_busy=lambda: busy, _found=earlier)  # type: ignore[arg-type]
-    world._took.append((took, STAGES[0].checks[1]))
+    runner = CheckRunner(scene, 1, can_trace=False)  # type: ignore[arg-type]
+    world = World(runner, others_busy=lambda: busy, _found=earlier)  # type: ignore[arg-type]
+    runner.took.append((took, STAGES[0].checks[1]))
     outcome = world.check(STAGES[0].checks[0])
     assert (outcome.came, outcome.note, outcome.points) == (came, OVER, 0)
     assert (outcome.finding and outcome.finding.fault) == fault
@@ -181,11 +183,11 @@ def test_doubtful_failures_on_a_busy_machine(
         if failed := next(ways):
             raise failed
 
-    monkeypatch.setattr(World, "_once", once)
+    monkeypatch.setattr(CheckRunner, "_once", once)
     # The time is read before each attempt, and after each failure.
     seconds = iter(([10.0] * (2 * attempts - attempts // 3)) + [0.0])
     scene = SimpleNamespace(left=lambda: next(seconds))
-    world = World(scene, 1, can_trace=False, others_busy=lambda: busy)  # type: ignore[arg-type]
+    world = World(CheckRunner(scene, 1, False), others_busy=lambda: busy)  # type: ignore[arg-type]
     outcome = world.check(STAGES[0].checks[0])
     assert outcome.came == came
     assert outcome.note.startswith(OVER) == (came == "not tried")
@@ -200,7 +202,7 @@ def together_world(
     stage = Stage("together", "They run together", trials)
     together = threading.Barrier(len(ways) if apart else 1)
 
-    def once(_: World, check: Trial, *__: object) -> str | None:
+    def once(_: CheckRunner, check: Trial, *__: object) -> str | None:
         if check.name not in tried:
             together.wait(5)
         tried.append(check.name)
@@ -210,11 +212,11 @@ def together_world(
         return str(result)
 
     tried: list[str] = []
-    monkeypatch.setattr(World, "_once", once)
+    monkeypatch.setattr(CheckRunner, "_once", once)
     monkeypatch.setattr(trying, "apart", lambda: apart)
     monkeypatch.setattr(trying, "AT_ONCE", len(ways))
     scene = SimpleNamespace(left=lambda: 50.0)
-    return World(scene, 1, False, [stage])  # type: ignore[arg-type]
+    return World(CheckRunner(scene, 1, False), [stage])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -257,10 +259,11 @@ def test_checks_that_run_at_the_same_time_share_no_redis(tmp_path: Path) -> None
     """Each parallel check has its own Redis, which ends with the check."""
     watch = SignalWatch()
     with own_redis(watch) as store:
-        shared = Scene(None, None, store, random.Random(), watch, tmp_path)  # type: ignore[arg-type]
-        world, check = World(shared, 1, False), Trial("a check", 1, lambda scene: None)
+        shared = Scene(None, None, watch, tmp_path, redis=store, dice=random.Random())  # type: ignore[arg-type]
+        runner, check = CheckRunner(shared, 1, False), Trial("a check", 1, lambda scene: None)
         with contextlib.ExitStack() as stack:
-            scenes = [stack.enter_context(world._prepared(check, None, lane)) for lane in (0, 2, 4)]
+            lanes = (0, 2, 4)
+            scenes = [stack.enter_context(runner._prepared(check, None, lane)) for lane in lanes]
             assert scenes[0].redis is store
             assert len({one.redis.url for one in scenes}) == len(scenes)
             own = scenes[1].redis

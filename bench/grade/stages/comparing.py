@@ -32,20 +32,17 @@ SHOWN, SHOWN_BEFORE = 80, 30
 """The bytes of a response that a finding shows, and how many of them precede the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
-"""The number of requests with random defects, the length below which a request may get defects,
-the number of requests on one connection, and the number of clients at the same time."""
+"""The number of random defects, the length below which a request may get defects, the requests on
+one connection, and the clients at the same time."""
 SHORTEST, KEEP_ALIVE = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n", 1000
-"""A request that is as short as possible, and the limit of requests on a connection
-(KEEP_ALIVE_REQUESTS in lib/config.h)."""
+"""The shortest request, and the limit of requests on a connection (KEEP_ALIVE_REQUESTS)."""
 DELAY_SECONDS, DELAY_RATIO, MANY = 0.03, 5, 100
 """A response is late if it takes longer than DELAY_SECONDS plus DELAY_RATIO times the reference
-server's time. A delayed ACK takes 40 ms; on a busy machine the reference server is slow, too.
-More than MANY responses prove a delay without a second attempt."""
+server's time. A delayed ACK takes 40 ms. More than MANY responses prove a delay at once."""
 CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 """The number of cuts in a request, and the pauses after a piece and after a response."""
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
-"""The longest wait for a response before the next request, and the most bytes of a response that
-are read."""
+"""The longest wait for a response before the next request, and the most bytes that are read."""
 BUSY_SECONDS, SURE = 0.3, 6
 MOST_FIELDS, NEWER = 4, 0.8
 """The most additional fields of a composed request, and the share of requests with HTTP/1.1."""
@@ -70,11 +67,9 @@ class Sent(NamedTuple):
 
     parts: Sequence[bytes]
     cuts: Sequence[int] = ()
-    """The offsets of the pieces that are sent to the graded server after a pause. The reference
-    server gets all in one piece."""
+    """The offsets of the pieces that are sent after a pause, but only to the graded server."""
     fault: FaultName | None = None
-    """The fault if the responses differ only when the requests are sent in this way; None: see
-    `cause`."""
+    """The fault if only requests that are sent in this way get other responses; None: `cause`."""
 
     @property
     def data(self) -> bytes:
@@ -91,16 +86,12 @@ class Sent(NamedTuple):
         return Sent(self.parts, self.ends, "state-left")
 
     def simpler(self) -> Iterator["Sent"]:
-        """Yield simpler ways to send a part of these requests, the simplest first, and finally this
-        object itself."""
-        several = len(self.parts) > 1 or self.cuts
-        if several:
+        """Yield simpler ways to send a part of these requests, the simplest first, then `self`."""
+        if len(self.parts) > 1 or self.cuts:
             yield from (Sent([part]) for part in self.parts)
             yield from (Sent(pair).one_by_one() for pair in combinations(self.parts, 2))
-            yield from (
-                Sent(self.parts[:count], (), "loses-pipelined")
-                for count in range(2, len(self.parts) + 1)
-            )
+            for count in range(2, len(self.parts) + 1):
+                yield Sent(self.parts[:count], (), "loses-pipelined")
         yield self
 
     def difference(self, mine: bytes, its: bytes, sure: bool = True) -> Failed:
@@ -122,8 +113,7 @@ class Requests:
     """The requests of requests.txt, with the names that this examination's files have."""
 
     def __init__(self, scene: Scene) -> None:
-        """Request a file from the server: the response has the values of some names, e.g.
-        {etag}."""
+        """Request a file from the server; the response has e.g. the value of {etag}."""
         self._dice, self._site = scene.dice, scene.site
         path = scene.site.first
         answer = scene.ask(request("GET", path))
@@ -151,11 +141,9 @@ class Requests:
         """Return the lines of a text that is written like requests.txt."""
         for name, value in self._names.items():
             text = text.replace(name, value)
-        found = []
-        for line in text.replace("\r\n", "\\r\\n").splitlines():
-            data = line.encode().decode("unicode_escape").encode("latin-1")
-            found.append(REPEATED.sub(lambda one: one[1] * int(one[2]), data))
-        return found
+        lines = text.replace("\r\n", "\\r\\n").splitlines()
+        unescaped = (line.encode().decode("unicode_escape").encode("latin-1") for line in lines)
+        return [REPEATED.sub(lambda one: one[1] * int(one[2]), data) for data in unescaped]
 
     def lines(self, section: str) -> list[bytes]:
         """Return the lines of a section of the file."""
@@ -224,8 +212,8 @@ class Pair:
         return mine == its or {*found} == UNAVAILABLE
 
     def require_same(self, sent: Sent) -> bytes:
-        """Return the response of both servers. Raises Failed if they differ, with the simplest
-        requests for which they differ."""
+        """Return the response of both servers. Raises Failed if they differ, for the simplest
+        requests."""
         mine, its = self.responses(sent)
         if self.same(mine, its):
             return its
@@ -242,8 +230,8 @@ class Pair:
         raise self.explained(sent, mine, its, sure=False)
 
     def is_right_open(self, sent: Sent, its: bytes) -> bool:
-        """Return whether the graded server answers correctly if the client does not end its side of
-        the connection. `its`: the right response."""
+        """Return whether the graded server answers correctly if the client does not end its side.
+        `its`: the right response."""
         right, method = Response.of(its), sent.data.partition(b" ")[0].decode("latin-1")
         try:
             with self.mine.client() as client:
@@ -253,23 +241,18 @@ class Pair:
         return right is not None and answer.status == right.status
 
     def explained(self, sent: Sent, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-        """Return the failure of a server that sends other bytes than the reference server. If there
-        is only one request, determine the cause."""
+        """Return the failure of a server that sends other bytes than the reference server, with the
+        cause if there is only one request."""
         failed, got = sent.difference(mine, its, sure), Response.of(mine)
         is_reset = mine.endswith(BROKEN) and not its.endswith(BROKEN)
-        if len(sent.parts) > 1:
+        if len(sent.parts) > 1 or (sent.cuts and not (got and is_reset)):
             return failed
-        if got and is_reset:
+        if not got and all(self.is_right_open(sent, its) for _ in range(SURE)):
+            failed.fault = "drops-half-closed"
+            failed.seen += "; a client that does not end its side (FIN) gets the right response"
+        elif is_reset:
             failed.fault = "resets"
-        elif sent.cuts:
-            return failed
-        elif not got:
-            if all(self.is_right_open(sent, its) for _ in range(SURE)):
-                failed.fault = "drops-half-closed"
-                failed.seen += "; a client that does not end its side (FIN) gets the right response"
-            elif is_reset:
-                failed.fault = "resets"
-        elif not mine.endswith(OPEN):
+        elif got and not mine.endswith(OPEN):
             self.mine.stop()
             with self.mine.of(self.mine.server).started() as new:
                 if self.same(responses(new, sent), its):
@@ -279,19 +262,18 @@ class Pair:
 
 
 def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:
-    """Raise Failed if most responses come much later than those of the reference server. `times`:
-    the seconds of both servers; `what`: the responses, in words; `port`: the port
-    if there is only one client."""
+    """Raise Failed if most responses come much later than those of the reference server. `what`:
+    the responses in words; `times`: the seconds of both servers; `port`: of the only client."""
     mine, its = map(statistics.median, zip(*times, strict=True))
     if mine > DELAY_SECONDS + DELAY_RATIO * its:
-        told = f"{mine * 1000:.0f} ms (reference server: {its * 1000:.0f} ms)"
-        seen = f"the median time of {len(times)} {what} was {told}"
+        seen = f"the median time of {len(times)} {what} was {mine * 1000:.0f} ms (reference "
+        seen += f"server: {its * 1000:.0f} ms)"
         raise Failed("delays", seen, port, sure=len(times) > MANY)
 
 
 def of_project(scene: Scene, name: str) -> Scene:
-    """Return a scene for a server of the project. The server runs from a copy of the program,
-    because the server's user may have no access to this project's folder."""
+    """Return a scene for a server of the project. It runs from a copy of the program, because the
+    server's user may have no access to this project's folder."""
     copy = shutil.copy(ROOT / name, scene.folder / f"{name}{scene.lane}")
     return scene.of(server_subject(name, Path(copy)))
 
@@ -320,8 +302,7 @@ def own_folder(scene: Scene) -> Path:
 
 
 def responses(scene: Scene, sent: Sent) -> bytes:
-    """Send requests on a new connection, end the client's side (FIN), and return all received bytes
-    without the dates."""
+    """Send requests on a new connection. Return all received bytes, as `rest` does."""
     data, borders, received = sent.data, sent.ends, b""
     with scene.client() as client:
         try:
@@ -348,7 +329,7 @@ def rest(client: Client) -> bytes:
 
 
 def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-    """Return the failure of a server that sends other bytes than the reference server. `what`: the
+    """Return the failure of a server that sends other bytes than the reference server; `what`: the
     requests in words."""
     lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
     differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
@@ -366,49 +347,40 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
 
 
 def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
-    """Return the fault of a response that differs from the reference server's. `data`: the
-    request."""
+    """Return the fault of a response that differs from the right one. `data`: the request."""
     here, right = Response.of(mine), Response.of(its)
     if mine.endswith(OPEN) and len(mine) > len(OPEN):
         return "never-closes" if here and here.closes else "ignores-end"
     if here is None or right is None:
         return "no-answer" if mine in (b"", OPEN, BROKEN) else "bad-head"
+    got, wanted, needs_redis = here.status, right.status, b" /g" in data.split(b"\r\n")[0]
+    has_length = right.announced == len(right.body)
     found: list[tuple[bool, FaultName]] = [
-        (right.status == 404 and here.status < 400, "wrong-answer"),
-        (right.status in UNAVAILABLE and here.status < 400, "wrong-reply"),
-        (right.status >= 400 > here.status, "believes-anything"),
-        (right.status >= 400 and right.closes and not here.closes, "believes-anything"),
-        (
-            here.status in UNAVAILABLE and right.status < 500 and b" /g" in data.split(b"\r\n")[0],
-            "no-redis",
-        ),
-        (here.status == right.status and here.closes > right.closes, "not-kept"),
-        (here.status == right.status and here.closes < right.closes, "never-closes"),
-        (
-            right.announced == len(right.body) and here.announced not in (None, len(here.body)),
-            "wrong-length",
-        ),
+        (wanted == 404 and got < 400, "wrong-answer"),
+        (wanted in UNAVAILABLE and got < 400, "wrong-reply"),
+        (wanted >= 400 > got, "believes-anything"),
+        (wanted >= 400 and right.closes and not here.closes, "believes-anything"),
+        (got in UNAVAILABLE and wanted < 500 and needs_redis, "no-redis"),
+        (got == wanted and here.closes > right.closes, "not-kept"),
+        (got == wanted and here.closes < right.closes, "never-closes"),
+        (has_length and here.announced not in (None, len(here.body)), "wrong-length"),
     ]
     return next((name for holds, name in found if holds), "wrong-answer")
 
 
 def same_bytes(scene: Scene) -> None:
-    """Valid requests are answered as the reference server answers them, also to several clients at
-    the same time."""
+    """Valid requests get the right responses, also if several clients send them at once."""
     with beside_reference(scene) as pair:
         valid = [Sent([data]) for data in pair.requests.of("valid")]
         right = [pair.require_same(one) for one in valid]
         for data in pair.requests.composed():
             pair.require_same(Sent([data]))
         require_no_delay("responses", pair.times)
-        files = [
-            (one, its)
-            for one, its in zip(valid, right, strict=True)
-            if not re.search(rb"guestbook|/go/odd", one.data)
-        ]
 
         def run() -> None:
-            for one, its in files:
+            for one, its in zip(valid, right, strict=True):
+                if re.search(rb"guestbook|/go/odd", one.data):
+                    continue
                 # A server may close connections while other clients wait.
                 mine, other = (KEPT.sub(b"", data) for data in (responses(scene, one), its))
                 if not pair.same(mine, other):
@@ -431,18 +403,16 @@ def in_pieces(scene: Scene) -> None:
 
 
 def defects(scene: Scene) -> None:
-    """Invalid requests get the responses of the reference server: those of requests.txt, and valid
-    ones with a wrong byte, a random defect, upper or lower case, or a missing end. A body may come
-    after its head was rejected."""
+    """Invalid requests get the right responses: those of requests.txt, and valid ones with a wrong
+    byte, a random defect, upper or lower case, or a missing end. A body may come after its head was
+    rejected."""
     with beside_reference(scene) as pair:
         found, dice = pair.requests.of("invalid"), scene.dice
         heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]
         later = [Sent([data], [end], "one-recv") for data, end in heads if 4 <= end < len(data)]
         large = (b"Expect", scene.site.big[0].encode(), scene.site.others["{huge}"].encode())
-        valid = pair.requests.of("valid")
-        short = [
-            one for one in valid if len(one) < SHORT and not any(name in one for name in large)
-        ]
+        short = [one for one in pair.requests.of("valid") if len(one) < SHORT]
+        short = [one for one in short if not any(name in one for name in large)]
         for place in pair.requests.of("byte"):
             for byte in (*dice.sample(EDGES, OF_EACH), dice.randrange(256)):
                 found.append(place.replace(b"{byte}", bytes([byte])))
@@ -460,8 +430,8 @@ def defects(scene: Scene) -> None:
 
 
 def packets(scene: Scene) -> str | None:
-    """Several requests on a connection, in one packet, one after another or in pieces, are answered
-    as the reference server answers them. Return a note if the server keeps no connection."""
+    """Several requests on a connection get the right responses: in one packet, one after another,
+    or in pieces. Return a note if the server keeps no connection."""
     with beside_reference(scene) as pair:
         if not pair.requests.kept:
             return "the server keeps no connection open"

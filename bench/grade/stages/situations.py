@@ -60,8 +60,7 @@ SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
 
 
 class Situation(BaseModel):
-    """A situation: its steps, and the fault that a difference proves; situations.toml explains the
-    fields."""
+    """A situation; situations.toml explains the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -85,8 +84,8 @@ DECLARED = declaration(SituationFile, FILE)
 
 
 class Actor:
-    """A server in a situation, and its clients. Each step has a method, e.g. `_send` for `send`:
-    the method gets the first word and the other words, and returns what a client has received."""
+    """A server in a situation, and its clients. The method of a step, e.g. `_send` for `send`, gets
+    the first word and the other words, and returns what a client has received."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -175,8 +174,8 @@ def cut_redis(scene: Scene) -> None:
 
 
 def kill_redis(scene: Scene) -> None:
-    """Kill Redis, which resets its connections. The server may keep the sockets of these
-    connections until it uses them."""
+    """Kill Redis, which resets its connections. The server may keep their sockets until it uses
+    them."""
     with as_grader(scene) as client:
         scene.killed += len(client.client_list()) - 1
     scene.redis.kill()
@@ -184,8 +183,8 @@ def kill_redis(scene: Scene) -> None:
 
 @contextlib.contextmanager
 def small_buffers() -> Iterator[None]:
-    """Give new sockets a small send buffer during the `with` block. Do nothing if the examination
-    has no network namespace of its own, because this would change the user's machine."""
+    """Give new sockets a small send buffer during the `with` block, but only in a network namespace
+    of the examination: otherwise this would change the user's machine."""
     with contextlib.ExitStack() as stack:
         if apart():
             usual = SEND_BUFFER.read_text()
@@ -221,16 +220,11 @@ def stage_steps(scene: Scene, name: str, others: bytes) -> dict[bytes, Callable[
 
 def play(scene: Scene, check: str) -> None:
     """Play all situations of a check on both servers. Raises Failed if they differ."""
-    chosen = [
-        one
-        for one in DECLARED.situation
-        if one.check == check
-        and not (one.several and not scene.several)
-        and not (one.nohup and not scene.nohup)
-    ]
     with beside_reference(scene) as pair:
-        for one in chosen:
-            act(pair, one)
+        for one in DECLARED.situation:
+            is_possible = scene.several >= one.several and scene.nohup >= one.nohup
+            if one.check == check and is_possible:
+                act(pair, one)
         if scene.nohup:
             require_same_output(pair)
             require_same_messages(pair)
@@ -263,11 +257,9 @@ def act(pair: Pair, situation: Situation) -> None:
     mine, its = map(data_in_redis, (pair.mine, pair.its))
     for key, value in its.items():
         if mine[key] != value:
-            raise Failed(
-                situation.fault or "wrong-answer",
-                f"{situation.name}: afterwards {key} in Redis is {mine[key][-SHOWN:]!r}; with the "
-                f"reference server it is {value[-SHOWN:]!r}",
-            )
+            seen = f"{situation.name}: afterwards {key} in Redis is {mine[key][-SHOWN:]!r}; with "
+            seen += f"the reference server it is {value[-SHOWN:]!r}"
+            raise Failed(situation.fault or "wrong-answer", seen)
 
 
 def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
@@ -286,9 +278,8 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
         # On a busy machine the reference server may be too late.
         failed = difference(step, cause(others, here, right), here, right, sure=right != b"")
         if verb == b"ask" and is_kept:
-            alone, wrong, wanted = map(
-                Response.of, (responses(pair.mine, Sent([others])), here, right)
-            )
+            received = responses(pair.mine, Sent([others])), here, right
+            alone, wrong, wanted = map(Response.of, received)
             if is_like(alone, wanted, wrong):
                 failed.fault = "state-left"
                 failed.seen += "; on a new connection the same request is answered correctly"
@@ -299,13 +290,8 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
 def is_like(one: Response | None, this: Response | None, that: Response | None) -> bool:
     """Return whether a response is like `this` and not like `that`: in its status, or in its body
     if `this` and `that` have the same status."""
-
-    def status(of: Response | None) -> int:
-        return of.status if of else 0
-
-    if status(this) != status(that):
-        return status(one) == status(this)
-    return (one.body if one else b"") == (this.body if this else b"")
+    one, this, that = (response or Response(0, b"", b"") for response in (one, this, that))
+    return one.body == this.body if this.status == that.status else one.status == this.status
 
 
 def data_in_redis(scene: Scene) -> dict[str, str]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Inspect the descriptors and the other resources of a server's processes. After each check, when
-its clients have left, require that nothing is leaked, all workers serve, and the server ends by
-itself."""
+"""Inspect the descriptors and other resources of a server's processes. After each check, require
+that nothing is leaked, all workers serve, and the server ends by itself."""
 
 import os
 import re
@@ -23,8 +22,7 @@ from bench.host.sockets import ALL, LISTEN, tcp_sockets
 from bench.load.client import request
 
 SAME_FILE, MOST_FILES = 3, 68
-"""The most descriptors of a process for one file, and for all files. A server keeps 64 unused files
-open (OPEN_FILES in lib/config.h)."""
+"""The most descriptors of a process for one file, and for all (OPEN_FILES in lib/config.h: 64)."""
 SLACK = 4
 """The allowance for clients that are just leaving, and for workers."""
 EVENTS = re.compile(r"^tfd:.* events: *([0-9a-f]+)", re.MULTILINE)
@@ -55,16 +53,13 @@ def can_look(scene: Scene) -> bool:
     """Return whether the descriptors of the server's processes can be read."""
     try:
         Path(f"/proc/{scene.pid}/exe").readlink()
-    except PermissionError:
-        return False
-    except OSError:
-        pass  # the server has ended: the checks report this
+    except OSError as error:  # another error: the server has ended, and the checks report this
+        return not isinstance(error, PermissionError)
     return True
 
 
 def must_look(scene: Scene) -> None:
-    """Raise NotHere if the descriptors of the server's processes cannot be read, e.g. in a
-    container: then the grader would find no leak."""
+    """Raise NotHere if `can_look` is false, e.g. in a container: no leak would be found."""
     if not can_look(scene):
         reason = "the processes of another user cannot be inspected here"
         raise NotHere(f"{reason}; start the container with --cap-add SYS_PTRACE")
@@ -152,22 +147,18 @@ def mappings(scene: Scene) -> int:
     return count
 
 
-def fallen(scene: Scene, before: Collection[int]) -> list[str]:
-    """Return how processes of the server ended, according to the trace: each process that a signal
-    killed, and each process in `before` that exited with an error. Without a trace, return an entry
-    for each process in `before` that has ended."""
-    if scene.trace is None or not scene.trace.exists():
-        return ["a signal or an exit"] * len(set(before) - set(scene.pids()))
-    killed = map(str.split, scene.traced(r"\+\+\+ killed by SIG\w+"))
-    exited = map(str.split, scene.traced(r"\+\+\+ exited with [1-9]\d*"))
-    statuses = [f"exit status {words[-1]}" for words in exited if int(words[0]) in before]
-    return [words[-1] for words in killed] + statuses
-
-
 def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
-    """Raise Failed if `fallen` returns processes. `what`: the events meanwhile, for the finding."""
+    """Raise Failed if a signal killed a process of the server, or if a process in `before` exited
+    with an error; without a trace, if such a process has ended. `what`: the events meanwhile."""
     scene.alive()
-    if died := fallen(scene, before):
+    if scene.trace is None or not scene.trace.exists():
+        died = ["a signal or an exit"] * len(set(before) - set(scene.pids()))
+    else:
+        killed = map(str.split, scene.traced(r"\+\+\+ killed by SIG\w+"))
+        exited = map(str.split, scene.traced(r"\+\+\+ exited with [1-9]\d*"))
+        died = [words[-1] for words in killed]
+        died += [f"exit status {words[-1]}" for words in exited if int(words[0]) in before]
+    if died:
         how = ", ".join(sorted(set(died)))
         seen = f"{what}; {len(died)} processes of the server ended meanwhile ({how})"
         raise Failed("sigpipe" if "SIGPIPE" in died else "crash", seen)

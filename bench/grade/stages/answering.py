@@ -23,7 +23,6 @@ LEAVERS = 3
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
 """A server that makes more than MANY calls like FRUITLESS ignores the end of a connection."""
-FEW, UNREAD = 30, 300
 
 
 def files(scene: Scene) -> None:
@@ -152,8 +151,8 @@ def pipelined(scene: Scene) -> str | None:
 def unread(scene: Scene) -> None:
     """A client sends many requests and reads later. The responses exceed the socket buffers, so the
     server waits in the middle of a response, with requests in its buffer."""
-    paths = scene.dice.choices([*scene.site.small, scene.site.big[0]], [1, 1, 1, 0.02], k=UNREAD)
-    batch = [scene.site.file(path) for path in (*paths, scene.site.big[0], *paths[:FEW])]
+    paths = scene.dice.choices([*scene.site.small, scene.site.big[0]], [1, 1, 1, 0.02], k=300)
+    batch = [scene.site.file(path) for path in (*paths, scene.site.big[0], *paths[:30])]
     with scene.client(SMALL_BUFFER) as client:
         client.send(b"".join(one.data for one in batch))
         scene.watch.sleep(SOON_SECONDS)

@@ -2,7 +2,6 @@
 """Clients (silent, slow or many) and requests whose correct responses the grader knows. The
 requests come one by one, several in one packet, in pieces, or in a random mix."""
 
-import contextlib
 import math
 import re
 import select
@@ -10,7 +9,7 @@ import time
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -27,12 +26,8 @@ from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
 
 CLIENTS, REQUESTS, BATCH = 6, 40, 5
-"""The number of clients, and of requests of each client. A client sends at most BATCH requests
-before it reads the responses."""
+"""The clients, the requests of each, and the most requests that a client sends before it reads."""
 PIECE_SECONDS, CUT_SECONDS = 0.002, 0.03
-LOCKSTEP_SHARE = 0.5
-LONG = 950
-"""The characters of a long remark; the limit is 1,000."""
 CHARACTERS = "abc <>&\"'%+é\u20ac\U0001f600;="
 BODY_LIMIT = 65536  # lib/config.h
 CHUNKED = "Transfer-Encoding: chunked"
@@ -49,8 +44,6 @@ VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
 LEAVING = 4
 """One in four clients, beginning with the first, leaves before its request is complete."""
-MANY_CLIENTS = 1100
-"""More than the usual table sizes (64, 100, 256, 1024)."""
 WATCHED_SECONDS = 0.6
 TOGETHER = 80
 IN_ORDER, ORDER_SECONDS = 5, 0.03
@@ -77,7 +70,7 @@ def exchange(
     ends = list(accumulate(len(one.data) for one in batch))
     answers: list[Response] = []
     for start, end in pairwise((0, *cuts, len(data))):
-        with contextlib.suppress(OSError):  # the server has closed; its responses are read below
+        with suppress(OSError):  # the server has closed; its responses are read below
             client.send(data[start:end])
         is_last = end == len(data)
         if not is_last:
@@ -160,7 +153,7 @@ def _visit(scene: Scene, dice: Random, also: int, requests: int) -> list[tuple[E
                 batch = todo[: dice.randint(1, BATCH)]
                 size = sum(len(one.data) for one in batch)
                 cuts = sorted(dice.sample(range(1, size), min(size - 1, 3)))
-                lockstep = dice.random() < LOCKSTEP_SHARE
+                lockstep = dice.random() < 0.5
                 answers = exchange(scene, client, batch, USUAL, cuts, lockstep)
                 came += zip(batch, answers, strict=False)
                 todo = todo[len(answers) :]
@@ -211,7 +204,7 @@ def _file(site: SeededSite, dice: Random) -> Expected:
 
 def _remark(dice: Random) -> tuple[str, bytes]:
     """Return the text of a remark in Redis, and the form that sends this remark."""
-    sizes = 12, dice.choice((60, LONG))
+    sizes = 12, dice.choice((60, 950))  # the limit is 1,000
     name, text = (word(dice) + "".join(dice.choices(CHARACTERS, k=n)) + "." for n in sizes)
     form = f"guest-name={quote_plus(name)}&guest-remarks={quote_plus(text)}"
     return f"{text} - {name}", form.encode()
@@ -257,10 +250,9 @@ class Half(NamedTuple):
     time, a response 408 is no fault."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def hold(scene: Scene, count: int, page: Expected | None = None) -> Iterator[list[Half]]:
-    """Yield connected clients that have sent half a request and are silent. They request `page`,
-    or random small files if `page` is None."""
+    """Yield silent clients that have sent half a request: for `page`, or for random small files."""
     held = []
     with ExitStack() as stack:
         for _ in range(count):
@@ -297,7 +289,7 @@ def complete(
         scene.require(one, answer, wrong or "wrong-answer", client.port, not wrong or refused)
 
 
-@contextlib.contextmanager
+@contextmanager
 def slowly(scene: Scene, path: str, *fields: str) -> Iterator[Client]:
     """Yield a client that has requested a large file and read nothing: the send buffer is full."""
     with scene.client(SMALL_BUFFER) as client:
@@ -335,13 +327,13 @@ def others(scene: Scene) -> str | None:
         with hold(scene, TOGETHER) as held:
             seen = f"{TOGETHER} clients sent half a request, and the last one sent the rest first"
             finish(scene, held[::-1], "few-at-once", seen)
-    crowd(scene, MANY_CLIENTS, SETTLE_SECONDS, "fails-under-load")
+    # More clients than the usual table sizes (64, 100, 256, 1024).
+    crowd(scene, 1100, SETTLE_SECONDS, "fails-under-load")
     return f"{silent + slow} silent or slow, {len(paths)} others served in {took:.2f} s"
 
 
 def monopolises(scene: Scene) -> bool:
-    """Return whether a client that sends many requests in one packet gets all responses before
-    another client gets a response."""
+    """Return whether a client with many requests gets all responses before another gets one."""
     expensive = request("HEAD", "/sorted")
     with scene.clients(2) as (greedy, other):
         scene.talk(greedy, expensive, "HEAD")  # now the server has accepted this client
@@ -349,7 +341,7 @@ def monopolises(scene: Scene) -> bool:
         scene.require(one := scene.site.file(scene.site.first), scene.talk(other, one.data))
         received = b""
         greedy.socket.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
+        with suppress(BlockingIOError):
             while piece := greedy.socket.recv(SMALL_BUFFER):
                 received += piece
         return received.count(b"HTTP/1.1 200") == GREEDY
@@ -398,8 +390,7 @@ def burst(scene: Scene) -> None:
 
 
 def in_order(scene: Scene) -> None:
-    """Clients that wait for a free worker are served in the order in which they came: the numbers
-    of their visits increase. Raises Failed."""
+    """Clients that wait for a free worker get increasing numbers of visits, in their order."""
     data = request("GET", "/guestbook", CLOSE)
     with ExitStack() as stack:
         held = stack.enter_context(hold(scene, WORKERS if scene.several else 1))

@@ -27,7 +27,6 @@ REFERENCE = "epoll"
 REQUESTS = Path(__file__).parents[1] / "requests.txt"
 DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
-LENGTH = b"Content-Length: "
 SHOWN, SHOWN_BEFORE = 80, 30
 """The bytes of a response that a finding shows, and how many of them precede the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
@@ -43,23 +42,16 @@ CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 """The number of cuts in a request, and the pauses after a piece and after a response."""
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
 """The longest wait for a response before the next request, and the most bytes that are read."""
-BUSY_SECONDS, SURE = 0.3, 6
-MOST_FIELDS, NEWER = 4, 0.8
-"""The most additional fields of a composed request, and the share of requests with HTTP/1.1."""
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """Replacements for a part of a request."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
 """Bytes at the edges of character classes."""
-OF_EACH = 25
-"""The number of bytes that are inserted at each place of the section [byte]."""
 UNAVAILABLE = {502, 503}
 """Either status is right if the data in Redis have the wrong type."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BROKEN = b"\r\nthe connection was reset"
 OPEN = b"\r\nthe connection stayed open"
 """Appended to the bytes of a connection that did not end with FIN, or did not end in time."""
-OWN_DATABASE = 8
-"""The database of the reference server."""
 
 
 class Sent(NamedTuple):
@@ -95,7 +87,7 @@ class Sent(NamedTuple):
         yield self
 
     def difference(self, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-        """Return the failure of a server that sends other bytes than the reference server."""
+        """Return the failure of a server that sends wrong bytes."""
         return difference(str(self), self.fault or cause(self.data, mine, its), mine, its, sure)
 
     def __str__(self) -> str:
@@ -163,8 +155,8 @@ class Requests:
         pairs += [(method, dice.choice(targets)) for method in set(methods) for _ in range(2)]
         found = []
         for method, target in dice.sample(pairs, len(pairs)):
-            line = b"%s %s HTTP/1.%d" % (method, target, dice.random() < NEWER)
-            some = [b"Host: a", *dice.sample(fields, dice.randrange(MOST_FIELDS))]
+            line = b"%s %s HTTP/1.%d" % (method, target, dice.random() < 0.8)
+            some = [b"Host: a", *dice.sample(fields, dice.randrange(4))]
             found.append(b"\r\n".join([line, *some, b"", dice.choice(bodies)]))
         return self._closing(found)
 
@@ -212,8 +204,7 @@ class Pair:
         return mine == its or {*found} == UNAVAILABLE
 
     def require_same(self, sent: Sent) -> bytes:
-        """Return the response of both servers. Raises Failed if they differ, for the simplest
-        requests."""
+        """Return the response of both servers. Raises Failed if there are two different ones."""
         mine, its = self.responses(sent)
         if self.same(mine, its):
             return its
@@ -224,7 +215,7 @@ class Pair:
             if not self.same(*again):
                 failed = self.explained(simpler, *again)
                 # A server that calls recv again and again at the end of a connection is busy.
-                if failed.fault == "ignores-end" and not self.mine.is_busy(BUSY_SECONDS):
+                if failed.fault == "ignores-end" and not self.mine.is_busy(0.3):
                     failed.fault = "never-closes"
                 raise failed
         raise self.explained(sent, mine, its, sure=False)
@@ -233,21 +224,17 @@ class Pair:
         """Return whether the graded server answers correctly if the client does not end its side.
         `its`: the right response."""
         right, method = Response.of(its), sent.data.partition(b" ")[0].decode("latin-1")
-        try:
-            with self.mine.client() as client:
-                answer = client.ask(sent.data, method)
-        except (Failed, NoAnswer, OSError):
-            return False
-        return right is not None and answer.status == right.status
+        with contextlib.suppress(Failed, NoAnswer, OSError), self.mine.client() as client:
+            return right is not None and client.ask(sent.data, method).status == right.status
+        return False
 
     def explained(self, sent: Sent, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-        """Return the failure of a server that sends other bytes than the reference server, with the
-        cause if there is only one request."""
+        """Return `sent.difference(...)`, with the cause if there is only one request."""
         failed, got = sent.difference(mine, its, sure), Response.of(mine)
         is_reset = mine.endswith(BROKEN) and not its.endswith(BROKEN)
         if len(sent.parts) > 1 or (sent.cuts and not (got and is_reset)):
             return failed
-        if not got and all(self.is_right_open(sent, its) for _ in range(SURE)):
+        if not got and all(self.is_right_open(sent, its) for _ in range(6)):
             failed.fault = "drops-half-closed"
             failed.seen += "; a client that does not end its side (FIN) gets the right response"
         elif is_reset:
@@ -283,7 +270,7 @@ def beside_reference(scene: Scene) -> Iterator[Pair]:
     """Start the reference server, and stop it afterwards. Raises NotHere if it is not built."""
     if not (ROOT / REFERENCE).exists():
         raise NotHere(f"{REFERENCE} is not built; use `make grade`, which builds it first")
-    own = urlunsplit(urlsplit(scene.redis.url)._replace(path=f"/{OWN_DATABASE}"))
+    own = urlunsplit(urlsplit(scene.redis.url)._replace(path="/8"))
     reference = of_project(scene, REFERENCE)
     its = replace(reference, lane=scene.lane + 1, redis_url=own, trace=None, answered=[])
     try:
@@ -329,12 +316,11 @@ def rest(client: Client) -> bytes:
 
 
 def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-    """Return the failure of a server that sends other bytes than the reference server; `what`: the
-    requests in words."""
+    """Return the failure of a server that sends wrong bytes; `what`: the requests in words."""
     lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
     differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
     # Different bytes of a body explain more than a different Content-Length.
-    here, right = next((one for one in differ if LENGTH not in one[0]), differ[0])
+    here, right = next((one for one in differ if b"Content-Length: " not in one[0]), differ[0])
     same = takewhile(lambda pair: pair[0] == pair[1], zip(here, right, strict=False))
     begin = max(0, sum(1 for _ in same) - SHOWN_BEFORE)
     here, right = (one[begin : begin + SHOWN] for one in (here, right))
@@ -403,9 +389,8 @@ def in_pieces(scene: Scene) -> None:
 
 
 def defects(scene: Scene) -> None:
-    """Invalid requests get the right responses: those of requests.txt, and valid ones with a wrong
-    byte, a random defect, upper or lower case, or a missing end. A body may come after its head was
-    rejected."""
+    """Invalid requests get the right responses: those of requests.txt, those with a rejected head
+    before the body, and valid ones with a wrong byte, a defect, other case, or a missing end."""
     with beside_reference(scene) as pair:
         found, dice = pair.requests.of("invalid"), scene.dice
         heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]
@@ -414,7 +399,7 @@ def defects(scene: Scene) -> None:
         short = [one for one in pair.requests.of("valid") if len(one) < SHORT]
         short = [one for one in short if not any(name in one for name in large)]
         for place in pair.requests.of("byte"):
-            for byte in (*dice.sample(EDGES, OF_EACH), dice.randrange(256)):
+            for byte in (*dice.sample(EDGES, 25), dice.randrange(256)):
                 found.append(place.replace(b"{byte}", bytes([byte])))
         for data in dice.choices(short, k=DEFECTS):
             start = dice.randrange(len(data))

@@ -46,30 +46,20 @@ HALF = b"GET / HT"
 HALF_BODY = request("POST", "/guestbook", FORM, body=b"guest-name=")[:-5]
 CLOSED_TWICE = r"close(?:\(\d| resumed).* = -1 EBADF.*"
 """Matches calls of close that failed, except close(-1)."""
-RESETS, RESET_SECONDS = 50, 0.01
-PAGES = (30, 40)
-"""Minimum and maximum of a random number of pages: more than the allowed Redis connections."""
+RESETS = 50
 CUTS = 30
 """How often Redis closes all connections: more times than connections are allowed."""
-AT_ONCE, ONES = 6, 3
-"""The number of clients that leave together, and of processes that are killed in sequence."""
+AT_ONCE = 6
 UNSENT_FILES = 80
 """More files than a server keeps open (MOST_FILES)."""
 REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
 """REFUSED_LEAST failed calls within this time are a loop without a pause (RETRY_DELAY: 20 ms)."""
-EACH_WORKER = 4
-"""The ends of pipes and socket pairs that each new process or thread may add."""
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
 """In each round, one connection sends OF_EACH_KIND requests of each kind. Then a few clients with
 new connections come, ALONE times."""
-LEAK_BYTES = 4096
-"""The growth in each round that counts as a leak: a page."""
 QUIET_SECONDS = 0.5
-OUTAGE_PAGES, OUTAGE_SECONDS = 20, 0.05
-"""The number of pages, and the pause after each. Meanwhile the server tries Redis again four times
-(REDIS_RETRY: 250 ms)."""
 FEW_TASKS = Limits(tasks=40, others=0)
 """The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
@@ -96,10 +86,9 @@ def visit(scene: Scene, count: int) -> None:
 
 
 def reset(scene: Scene) -> None:
-    """Reset connections in the middle of heads and bodies. Raises Failed if descriptors of these
-    connections stay open."""
+    """Reset connections in heads and bodies. Raises Failed if their descriptors stay open."""
     before = scene.pids()
-    leave(scene, *[HALF, HALF_BODY] * (RESETS // 2), pause=RESET_SECONDS)
+    leave(scene, *[HALF, HALF_BODY] * (RESETS // 2), pause=0.01)
     seen = f"{RESETS} clients reset their connections in a head or a body"
     require_closed(scene, seen)
     require_alive(scene, before, seen)
@@ -133,7 +122,7 @@ def left_open(scene: Scene) -> None:
     require_closed(scene, seen)
 
     def new() -> int:
-        more = EACH_WORKER * max(0, scene.tasks() - workers)
+        more = 4 * max(0, scene.tasks() - workers)  # each new worker may add pipes and pairs
         return max(0, len(channels(scene) - old) - more)
 
     kinds = "pipes, socket pairs or event descriptors created meanwhile"
@@ -156,9 +145,8 @@ def talk_on(
 
 
 def unsent_files(scene: Scene) -> None:
-    """Clients request many files, but get none of their bytes (HEAD, 304, 416). Raises Failed if
-    the files stay open. All requests use one connection while the server keeps it, so that they
-    reach one process."""
+    """Request many files, but none of their bytes (HEAD, 304, 416). Raises Failed if the files stay
+    open. The requests use one connection while the server keeps it: they reach one process."""
     asked = ("HEAD",), ("GET", "If-None-Match: *"), ("GET", "Range: bytes=900000-")
     with ExitStack() as stack:
         client = stack.enter_context(scene.client())
@@ -174,7 +162,7 @@ def unsent_files(scene: Scene) -> None:
 def redis(scene: Scene) -> None:
     """The server returns the Redis connection after each page. If no connection is returned, the
     last pages may get no response, because the server waits for a free connection."""
-    pages = scene.dice.randint(*PAGES)
+    pages = scene.dice.randint(30, 40)  # more than the allowed connections to Redis
     unanswered: Failed | None = None
     read = 0
     try:
@@ -244,7 +232,7 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
 
 def workers_die(scene: Scene) -> None:
     """Kill all processes except the first: the server reaps them, and serves clients again."""
-    for _ in range(ONES):
+    for _ in range(3):
         one = sorted(set(scene.pids()) - {scene.pid})[:1]
         scene.kill(one)
         scene.until(lambda one=one: not set(one) & set(scene.pids()))  # type: ignore[misc]
@@ -268,17 +256,16 @@ def memory(scene: Scene) -> None:
     with redis_gone(scene):
         before = useless_descriptors(scene)
         require_no_growth(scene, "redis-stops-all")
-        for _ in range(OUTAGE_PAGES):
+        for _ in range(20):  # meanwhile the server tries Redis again four times (REDIS_RETRY)
             scene.get("/guestbook", fault="redis-stops-all")
-            scene.watch.sleep(OUTAGE_SECONDS)
+            scene.watch.sleep(0.05)
         seen = f"{before} descriptors were open; then pages were requested while Redis was down"
         require_closed(scene, seen, "without a client or Redis", before + 1)
     returns(scene, "was down while hundreds of pages were requested, and was started again")
 
 
 def require_no_growth(scene: Scene, fault: FaultName) -> None:
-    """Raise Failed if memory grows in each of several rounds; `fault`: the fault if no response
-    arrives."""
+    """Raise Failed if memory grows in each of several rounds; `fault`: see `Scene.talk`."""
     path = scene.site.first
     # All requests use one connection while the server keeps it, so leaks of one process add up.
     kept = [
@@ -301,7 +288,7 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
                 leave(scene, HALF, HALF_BODY, request("GET", scene.site.big[0]))
             scene.until(lambda: scene.tasks() <= tasks + 1, QUIET_SECONDS)
             sizes.append(scene.memory())
-            if len(sizes) > WARM_ROUNDS and sizes[-1] - sizes[-2] < LEAK_BYTES:
+            if len(sizes) > WARM_ROUNDS and sizes[-1] - sizes[-2] < 4096:  # a page
                 return
     grown = [after - before for before, after in pairwise(sizes[WARM_ROUNDS - 1 :])]
     when = "" if fault == "no-answer" else " without Redis"

@@ -21,9 +21,6 @@ from bench.sweep.checks import Asked, first_failure, load_checks
 REQUESTS, CLIENTS = 1000, 30
 ASKED = f"{REQUESTS} requests from {CLIENTS} concurrent clients"
 AB_SECONDS = 12.0
-END_SECONDS = 6.0
-REPLACED_SECONDS = 1.0
-"""The time in which a server replaces workers that have ended."""
 DEAR_RATIO = 3.0
 """The limit of the CPU time per request, relative to the most expensive of the seven servers."""
 
@@ -65,12 +62,13 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
         failure, answered = _failure(came, len(content))
         if failure and not answered:
             raise failure
-        if not scene.until(lambda: scene.tasks() >= before, REPLACED_SECONDS):
+        # Within a second a server replaces workers that have ended.
+        if not scene.until(lambda: scene.tasks() >= before, 1.0):
             had = f"the server had {before} processes and threads, afterwards {scene.tasks()}"
             raise Failed("workers-end", f"before {ASKED} {had}")
         # From the kernel (getrusage(2)), not from the server's own output.
         used = rusage_of_reaped().total
-        scene.end_by_itself(END_SECONDS)
+        scene.end_by_itself(6.0)
         ended = scene.stop()
         took = rusage_of_reaped().total - used
     counted = ended and ended.statistics and ended.statistics.requests

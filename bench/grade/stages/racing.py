@@ -22,10 +22,7 @@ RACERS, ROUNDS, LEAVERS, CLIENTS = 8, 2, 4, 3
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
 SETTLE_SECONDS, ASKED_SECONDS = 0.02, 0.1
 MORE_TIMEOUT = 2
-"""The factor for the timeout of clients, because a sanitizer slows the server down. With it the
-timeout is still less than REQUEST_TIMEOUT."""
-LONG_REMARK = 900
-"""The length of a remark, so large that a page grows in large steps."""
+"""The factor for the timeout of clients: a sanitizer slows the server down."""
 _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
 
 
@@ -153,7 +150,7 @@ def _ask_all(scene: Scene, listed: Sequence[bytes]) -> None:
 def _race(scene: Scene) -> None:
     """Send requests of all kinds, some of them invalid, and let clients leave early."""
     small, big = scene.site.first, scene.site.big[0]
-    body = b"guest-name=a&guest-remarks=" + LONG_REMARK * b"b"
+    body = b"guest-name=a&guest-remarks=" + 900 * b"b"  # a page grows in large steps
     remark = request("POST", "/guestbook", FORM, body=body)
     for _ in range(ROUNDS):
         if _BEGUN.search(scene.said()):

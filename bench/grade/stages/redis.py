@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Checks while Redis is down or slow, after Redis is back, and with many requests at once."""
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -32,7 +31,6 @@ from bench.load.client import Client, request
 from bench.services.redis_proxy import MISMATCHED
 from bench.services.redis_server import connect
 
-REDIRECTS = (302, 303, 307)
 BACK_SECONDS = 5.0
 REPLY_SECONDS, FILE_SECONDS = 9.0, 1.0
 """More than 2 * REDIS_REPLY_TIMEOUT (a connection and a reply); less than REDIS_REPLY_TIMEOUT."""
@@ -47,12 +45,9 @@ PARKED, PARKED_SECONDS = 140, 2.0
 """More clients than REDIS_NEW_AT_ONCE in lib/config.h, and the time in which each gets its page."""
 STOPS: Faults = ("redis-stops-all", "redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
-REJECTED_SECONDS, LATER_SECONDS = 0.3, 0.3
-SERIAL_SHARE = 0.7
-"""Simultaneous requests count as serial if they take more than this share of the serial time."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def redis_gone(scene: Scene) -> Iterator[None]:
     """Kill Redis, and start it again afterwards. Raises Failed if no page is served before."""
     page(scene, " before Redis was killed")
@@ -64,7 +59,7 @@ def redis_gone(scene: Scene) -> Iterator[None]:
         scene.redis.start_again()
 
 
-@contextlib.contextmanager
+@contextmanager
 def redis_silent(scene: Scene) -> Iterator[None]:
     """Stop Redis during the `with` block. Afterwards it replies to all commands."""
     scene.redis.stop()
@@ -83,7 +78,7 @@ def rejected(scene: Scene) -> None:
         usual = client.config_get("maxclients")["maxclients"]
 
         def accept_again() -> None:
-            scene.watch.sleep(REJECTED_SECONDS)
+            scene.watch.sleep(0.3)
             client.config_set("maxclients", usual)
 
         client.config_set("maxclients", 1)  # only this connection
@@ -115,7 +110,7 @@ def stopped(scene: Scene) -> None:
         # Later requests must not prolong the wait of the first requests.
         with ExitStack() as stack:
             later = partial(scene.clients, 1, one.data)
-            others = meanwhile(lambda: stack.enter_context(later()), LATER_SECONDS)
+            others = meanwhile(lambda: stack.enter_context(later()), 0.3)
             with others if scene.several else nullcontext():
                 scene.together([partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1))
 
@@ -165,9 +160,8 @@ def remark_after_cut(scene: Scene) -> None:
 
 
 def lost_reply(scene: Scene) -> bool:
-    """Redis saves a remark, and its connection to the server ends before the reply. Return whether
-    the reply was lost. Raises Failed if the server repeats the command and saves the remark
-    twice."""
+    """Redis saves a remark, and the connection ends before the reply. Return whether the reply was
+    lost. Raises Failed if the server repeats the command and saves the remark twice."""
     one = new_remark(scene.site, scene.dice)
     with connect(scene.redis.url) as redis, scene.client() as client:
         client.send(one.data)
@@ -203,7 +197,7 @@ def at_once(scene: Scene) -> str | None:
     alone = min(_seconds(scene, 1) for _ in range(3))
     took = _seconds(scene, AT_ONCE)
     late = f"each reply of Redis came {SLOW_MS:.0f} ms late"
-    if took > alone * AT_ONCE * SERIAL_SHARE:
+    if took > alone * AT_ONCE * 0.7:
         fault: FaultName = "one-redis-question" if scene.several else "by-nature"
         seen = f"one client got its page after {alone:.2f} s, {AT_ONCE} clients at once got theirs"
         raise Failed(fault, f"{late}; {seen} after {took:.2f} s", sure=False)
@@ -223,7 +217,7 @@ def parked(scene: Scene) -> None:
     connection. If no worker is free for a further client, the check ends without a fault."""
     scene = replace(scene, timeout=PARKED_SECONDS)
     file = scene.site.file(scene.site.first).data
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         for number in range(PARKED):
             client = stack.enter_context(scene.client())
             try:
@@ -242,7 +236,7 @@ def make_links(scene: Scene) -> dict[str, str]:
     with connect(scene.redis.url) as client:
         for name, target in links.items():
             client.set(f"link:{name}", target)
-    if scene.get(f"/go/{next(iter(links))}").status not in REDIRECTS:
+    if scene.get(f"/go/{next(iter(links))}").status not in (302, 303, 307):
         raise Failed("no-redis", "a short link that is in Redis was not answered with a redirect")
     return links
 
@@ -299,8 +293,7 @@ def after_errors(scene: Scene, clients: int) -> None:
 
 
 def own_replies(scene: Scene) -> None:
-    """Short links that many clients request at once lead to their targets, over few connections to
-    Redis."""
+    """Short links for many clients at once lead to their targets, over few Redis connections."""
     after_errors(scene, LEAVERS)
     links = make_links(scene)
     asked = f"{len(links)} clients requested links at once, and one was"
@@ -342,8 +335,7 @@ def mixed(scene: Scene) -> None:
 
 
 def crowded(scene: Scene) -> None:
-    """Many clients send a remark while Redis reads nothing: more data than the connection to Redis
-    can hold."""
+    """Many clients send a remark while Redis reads nothing: more data than its connection holds."""
     batch = [new_remark(scene.site, scene.dice) for _ in range(CROWD)]
     posted = {}
     with scene.clients(len(batch)) as clients:

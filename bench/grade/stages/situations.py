@@ -40,7 +40,6 @@ from bench.load.client import Client, NoAnswer, Response
 from bench.services.redis_server import connect
 
 FILE = Path(__file__).parents[1] / "situations.toml"
-KEYS = ("guestbook_remarks", "visitor_count")
 LOGGED = re.compile(r'(?m)^([\d.]+ - - \[\d+/\w+/\d+:\d+)(?::\d+:\d+)( .*\] ".*" \d+ [\d-]+)$')
 UNAVAILABLE_LINE = re.compile(" 50[23] [0-9]+$")
 """LOGGED matches a line of the access log; its groups leave out minutes and seconds, which are not
@@ -89,7 +88,7 @@ class Actor:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._clients: dict[bytes, Client] = {}
+        self.clients: dict[bytes, Client] = {}
         self._methods: dict[bytes, str] = {}
         """The method of each client's last request."""
         self._before = 0
@@ -99,35 +98,31 @@ class Actor:
         found: Callable[[bytes, bytes], bytes | None] | None = getattr(self, f"_{verb}", None)
         return found
 
-    def knows(self, name: bytes) -> bool:
-        """Return whether a client is connected."""
-        return name in self._clients
-
     def close(self) -> None:
         """Close all clients."""
-        for client in self._clients.values():
+        for client in self.clients.values():
             client.close()
 
     def _send(self, name: bytes, data: bytes, buffer: int = 0) -> None:
-        if name not in self._clients:
-            self._clients[name] = self._scene.client(buffer)
+        if name not in self.clients:
+            self.clients[name] = self._scene.client(buffer)
         self._methods[name] = data.partition(b" ")[0].decode("latin-1")
         with contextlib.suppress(OSError):  # the next step reads no response
-            self._clients[name].send(data)
+            self.clients[name].send(data)
 
     def _slow(self, name: bytes, data: bytes) -> None:
         self._send(name, data, SMALL_BUFFER)
 
     def _read(self, name: bytes, _: bytes) -> bytes:
-        if name not in self._clients:  # the last response has announced the end
+        if name not in self.clients:  # the last response has announced the end
             return b""
         try:
-            answer = self._clients[name].answer(self._methods[name])
+            answer = self.clients[name].answer(self._methods[name])
             over, received = answer.closes, answer.head + b"\r\n\r\n" + answer.body
         except NoAnswer as error:
             over, received = True, error.received + (b"" if error.in_time else OPEN)
         if over:
-            self._clients.pop(name).close()
+            self.clients.pop(name).close()
         return DATE.sub(b"", received)
 
     def _ask(self, name: bytes, data: bytes) -> bytes:
@@ -135,11 +130,11 @@ class Actor:
         return self._read(name, b"")
 
     def _end(self, name: bytes, _: bytes) -> bytes:
-        with self._clients.pop(name) as client:
+        with self.clients.pop(name) as client:
             return rest(client)
 
     def _reset(self, name: bytes, _: bytes) -> None:
-        self._clients.pop(name).reset()
+        self.clients.pop(name).reset()
 
     def _redis(self, name: bytes, words: bytes) -> None:
         with connect(self._scene.redis_url) as client:
@@ -174,8 +169,7 @@ def cut_redis(scene: Scene) -> None:
 
 
 def kill_redis(scene: Scene) -> None:
-    """Kill Redis, which resets its connections. The server may keep their sockets until it uses
-    them."""
+    """Kill Redis. The server may keep the sockets of reset connections until it uses them."""
     with as_grader(scene) as client:
         scene.killed += len(client.client_list()) - 1
     scene.redis.kill()
@@ -270,7 +264,7 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
     if its is None or mine is None:
         stage_steps(pair.mine, first.decode(), others)[verb]()
         return
-    is_kept = actors[0].knows(first)
+    is_kept = first in actors[0].clients
     right, here = its(first, others) or b"", mine(first, others) or b""
     if not pair.same(here, right):
         pair.mine.alive()
@@ -298,7 +292,7 @@ def data_in_redis(scene: Scene) -> dict[str, str]:
     """Return the data of the guestbook by key."""
     found = {}
     with connect(scene.redis_url) as client:
-        for key in KEYS:
+        for key in ("guestbook_remarks", "visitor_count"):
             is_list = client.type(key) == b"list"
             found[key] = repr(client.lrange(key, 0, -1) if is_list else client.get(key))
     return found

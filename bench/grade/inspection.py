@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Inspect the descriptors and the other resources of a server's processes. After each check, when
-its clients have left, require that nothing is leaked, all workers serve, and the server ends by
-itself."""
+"""Inspect the descriptors and other resources of a server's processes. After each check, require
+that nothing is leaked, all workers serve, and the server ends by itself."""
 
 import os
 import re
@@ -11,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from pathlib import Path
 
 from bench.grade.building import Expected
@@ -24,8 +23,7 @@ from bench.host.sockets import ALL, LISTEN, tcp_sockets
 from bench.load.client import request
 
 SAME_FILE, MOST_FILES = 3, 68
-"""The most descriptors that a process may have for one file, and for all files together. A server
-keeps 64 unused files open for later requests (OPEN_FILES in lib/config.h)."""
+"""The most descriptors of a process for one file, and for all (OPEN_FILES in lib/config.h: 64)."""
 SLACK = 4
 """The allowance for clients that are just leaving, and for workers."""
 EVENTS = re.compile(r"^tfd:.* events: *([0-9a-f]+)", re.MULTILINE)
@@ -35,8 +33,8 @@ QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
 
 
 def busy_others() -> Callable[[], float]:
-    """Return a function that returns the share of CPU time that other programs have used since this
-    call. This process and its ended children do not count."""
+    """Return a function that returns the share of CPU time that other programs than this process
+    and its ended children have used since this call."""
     cpus = os.sched_getaffinity(0)
 
     def own_seconds() -> float:
@@ -56,21 +54,16 @@ def can_look(scene: Scene) -> bool:
     """Return whether the descriptors of the server's processes can be read."""
     try:
         Path(f"/proc/{scene.pid}/exe").readlink()
-    except PermissionError:
-        return False
-    except OSError:
-        pass  # the server has ended: the checks report this
+    except OSError as error:  # another error: the server has ended, and the checks report this
+        return not isinstance(error, PermissionError)
     return True
 
 
 def must_look(scene: Scene) -> None:
-    """Raise NotHere if the descriptors of the server's processes cannot be read. Without this
-    right, e.g. in a container, the grader would find no leak."""
+    """Raise NotHere if `can_look` is false, e.g. in a container: no leak would be found."""
     if not can_look(scene):
-        raise NotHere(
-            "the processes of another user cannot be inspected here; start the container with "
-            "--cap-add SYS_PTRACE"
-        )
+        reason = "the processes of another user cannot be inspected here"
+        raise NotHere(f"{reason}; start the container with --cap-add SYS_PTRACE")
 
 
 def redis_connections(scene: Scene) -> int:
@@ -104,14 +97,9 @@ def is_tcp(path: Path) -> bool:
 def useless_descriptors(scene: Scene) -> int:
     """Return the number of leaked descriptors: TCP sockets that neither listen nor lead to Redis,
     and descriptors of files beyond SAME_FILE or MOST_FILES in a process."""
-    redis_port = scene.redis_port or 0
-    useful = {
-        f"socket:[{one.inode}]"
-        for one in [
-            *tcp_sockets(local=scene.address[1], states=LISTEN),
-            *tcp_sockets(remote=redis_port, states=ALL & ~LISTEN),
-        ]
-    }
+    listeners = tcp_sockets(local=scene.address[1], states=LISTEN)
+    to_redis = tcp_sockets(remote=scene.redis_port or 0, states=ALL & ~LISTEN)
+    useful = {f"socket:[{one.inode}]" for one in (*listeners, *to_redis)}
     count = 0
     for descriptors in opened(scene):
         files: Counter[str] = Counter()
@@ -142,13 +130,12 @@ def channels(scene: Scene) -> set[str]:
 
 def is_edge_triggered(scene: Scene) -> bool:
     """Return whether an epoll set of the server reports a change only once (EPOLLET)."""
-    for descriptors in opened(scene):
-        for path, name in descriptors:
-            if name == "anon_inode:[eventpoll]":
-                with suppress(OSError):
-                    sets = path.parents[1] / "fdinfo" / path.name
-                    if any(int(e, 16) & select.EPOLLET for e in EVENTS.findall(sets.read_text())):
-                        return True
+    for path, name in chain.from_iterable(opened(scene)):
+        if name == "anon_inode:[eventpoll]":
+            with suppress(OSError):
+                text = (path.parents[1] / "fdinfo" / path.name).read_text()
+                if any(int(events, 16) & select.EPOLLET for events in EVENTS.findall(text)):
+                    return True
     return False
 
 
@@ -161,36 +148,27 @@ def mappings(scene: Scene) -> int:
     return count
 
 
-def fallen(scene: Scene, before: Collection[int]) -> list[str]:
-    """Return how processes of the server ended, according to the trace: each process that a signal
-    killed, and each process in `before` that exited with an error. Without a trace, return an entry
-    for each process in `before` that has ended."""
-    if scene.trace is None or not scene.trace.exists():
-        return ["a signal or an exit"] * len(set(before) - set(scene.pids()))
-    killed = scene.traced(r"\+\+\+ killed by SIG\w+")
-    exited = scene.traced(r"\+\+\+ exited with [1-9]\d*")
-    return [line.split()[-1] for line in killed] + [
-        f"exit status {line.split()[-1]}" for line in exited if int(line.split()[0]) in before
-    ]
-
-
 def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
-    """Raise Failed if a process was killed by a signal, or if a process in `before` exited with an
-    error. `what`: the events meanwhile, for the finding."""
+    """Raise Failed if a signal killed a process of the server, or if a process in `before` exited
+    with an error; without a trace, if such a process has ended. `what`: the events meanwhile."""
     scene.alive()
-    if died := fallen(scene, before):
-        raise Failed(
-            "sigpipe" if "SIGPIPE" in died else "crash",
-            f"{what}; {len(died)} processes of the server ended meanwhile "
-            f"({', '.join(sorted(set(died)))})",
-        )
+    if scene.trace is None or not scene.trace.exists():
+        died = ["a signal or an exit"] * len(set(before) - set(scene.pids()))
+    else:
+        killed = map(str.split, scene.traced(r"\+\+\+ killed by SIG\w+"))
+        exited = map(str.split, scene.traced(r"\+\+\+ exited with [1-9]\d*"))
+        died = [words[-1] for words in killed]
+        died += [f"exit status {words[-1]}" for words in exited if int(words[0]) in before]
+    if died:
+        how = ", ".join(sorted(set(died)))
+        seen = f"{what}; {len(died)} processes of the server ended meanwhile ({how})"
+        raise Failed("sigpipe" if "SIGPIPE" in died else "crash", seen)
 
 
 def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
-    """Raise Failed unless `count` returns at most `most` in time. `left`: the finding, with {}
-    for the number."""
+    """Raise Failed unless `count` returns at most `most` in time; `left`: the finding, with {}."""
     if not scene.until(lambda: count() <= most):
         scene.alive()
         raise Failed(fault, left.format(count()))
@@ -213,9 +191,7 @@ def require_reaped(scene: Scene, seen: str) -> None:
 def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     """Raise Failed unless the server is in the same state as before the check, and ends after
     Ctrl-C. `tasks`: the number of processes and threads before; `had_pages`: whether the server has
-    ever served a page with data from Redis. Return True if `had_pages`, or if the server serves
-    such a page now."""
-    pages = had_pages
+    ever served a page with data from Redis. Return the new value of `had_pages`."""
     seen = "all clients of this check had left"
     if scene.ended is None and not scene.told:
         if can_look(scene):
@@ -225,10 +201,9 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
         if not scene.until(lambda: scene.tasks() >= tasks):
             fewer = f"{scene.tasks()} of {tasks} processes and threads were left"
             raise Failed("workers-end", f"{seen}; {fewer}", sure=False)
-        shown = scene.until(lambda: scene.get("/guestbook").status == 200, RETRY_SECONDS)
-        pages = shown or had_pages
+        had_pages |= scene.until(lambda: scene.get("/guestbook").status == 200, RETRY_SECONDS)
         # With a slow Redis the pages would take too long.
-        paths = ["/guestbook"] if pages and not scene.slow else []
+        paths = ["/guestbook"] if had_pages and not scene.slow else []
         require_capacity(scene, seen, [*paths, *scene.site.small])
         scene.require_sleep(QUIET_SECONDS, seen)
         scene.interrupt()
@@ -242,12 +217,9 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
         raise Failed(fault, f"{seen}; after the stop signal the server {how}")
     counted = ended.statistics.requests if ended.statistics else None
     if (counted or 0) + SLACK < len(scene.answered):
-        raise Failed(
-            "miscounts",
-            f"clients got {len(scene.answered)} responses; the server's statistics at its end have "
-            f"{counted} requests",
-        )
-    return pages
+        told = f"the server's statistics at its end have {counted} requests"
+        raise Failed("miscounts", f"clients got {len(scene.answered)} responses; {told}")
+    return had_pages
 
 
 def require_end_of_head(scene: Scene) -> None:
@@ -261,8 +233,8 @@ def require_end_of_head(scene: Scene) -> None:
 
 
 def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
-    """Raise Failed unless all workers serve. As many clients as workers send half a request each.
-    Then they send the rest, the last client first."""
+    """Raise Failed unless all workers serve: as many clients send half a request each, and then the
+    rest, the last client first."""
     with ExitStack() as stack:
         held = []
         for path in islice(cycle(paths), WORKERS if scene.several else 1):
@@ -282,10 +254,7 @@ def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
             client.close()
             if answer.status != 200 and path == "/guestbook":
                 lent = redis_connections(scene)
-                raise Failed(
-                    "redis-leak" if lent >= WORKERS else "redis-not-back",
-                    f"{seen}; {path} was answered {answer.status}; open Redis connections: {lent}",
-                    client.port,
-                    sure=False,
-                )
+                fault: FaultName = "redis-leak" if lent >= WORKERS else "redis-not-back"
+                told = f"{path} was answered {answer.status}; open Redis connections: {lent}"
+                raise Failed(fault, f"{seen}; {told}", client.port, sure=False)
             scene.require(Expected(path, b"", 200, scene.site.small.get(path)), answer)

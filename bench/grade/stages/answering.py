@@ -24,7 +24,6 @@ LEAVERS = 3
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
 """A server that makes more than MANY calls like FRUITLESS ignores the end of a connection."""
-FEW, UNREAD = 30, 300
 
 
 def files(scene: Scene) -> None:
@@ -53,33 +52,26 @@ def announced(scene: Scene, path: str) -> None:
         head = scene.talk(client, request("GET", path, CLOSE), method="HEAD")
     length, there = (head.field("Content-Length") or "")[:30], len(scene.site.small[path])
     if head.status == 200 and length != str(there):
-        raise Failed(
-            "wrong-length", f"{path} has {there} bytes; the head said Content-Length: {length}"
-        )
+        seen = f"{path} has {there} bytes; the head said Content-Length: {length}"
+        raise Failed("wrong-length", seen)
 
 
 def closes(scene: Scene) -> None:
-    """The server closes the connection after a response that announces the end, and with
-    HTTP/1.0."""
+    """The server closes the connection after a response that says so, and with HTTP/1.0."""
     path = scene.dice.choice(list(scene.site.small))
+    old = f"{path} was requested with HTTP/1.0, which closes the connection after each response"
     for data, what in (
         (request("GET", path, CLOSE), f"the response for {path} was complete"),
-        (
-            f"GET {path} HTTP/1.0\r\n\r\n".encode(),
-            f"{path} was requested with HTTP/1.0, which closes the connection after each response",
-        ),
+        (f"GET {path} HTTP/1.0\r\n\r\n".encode(), old),
     ):
         with scene.client() as client:
             answer = scene.talk(client, data)
             extra, ended = client.rest()
             if extra:
                 told, length = answer.field("Content-Length"), len(answer.body) + len(extra)
-                raise Failed(
-                    "wrong-length",
-                    f"{path}: the head said Content-Length: {told}, but {length} bytes came after "
-                    f"the head; the last were {extra[-40:]!r}",
-                    client.port,
-                )
+                seen = f"{path}: the head said Content-Length: {told}, but {length} bytes came "
+                seen += f"after the head; the last were {extra[-40:]!r}"
+                raise Failed("wrong-length", seen, client.port)
             # shutdown(2) may end the connection; the descriptor stays open until close(2).
             if not (ended and scene.until(partial(scene.let_go, client.port))):
                 left = "still had the descriptor of" if ended else "had not closed"
@@ -89,8 +81,7 @@ def closes(scene: Scene) -> None:
 
 
 def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
-    """Raise Failed if child processes that have served a client wait for more clients. `least`: the
-    number of such processes that is a fault."""
+    """Raise Failed if at least `least` child processes wait for more clients after one."""
     before: set[int] = set()
     while before != (now := set(scene.pids())):  # until the server starts no more processes
         before = now
@@ -106,18 +97,15 @@ def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
     # If workers end after one client and are replaced, their number stays the same.
     more = len(scene.pids()) - len(before)
     if len(processes := left()) >= least and more >= least:
-        raise Failed(
-            "child-accepts",
-            f"{CHILDREN} clients came, one after another; all have left, but {len(processes)} new "
-            "processes wait for clients",
-            sure=False,
-            proof=("/proc/PID/syscall: process, call", processes),
-        )
+        seen = f"{CHILDREN} clients came, one after another; all have left, but {len(processes)} "
+        seen += "new processes wait for clients"
+        proof = "/proc/PID/syscall: process, call", processes
+        raise Failed("child-accepts", seen, sure=False, proof=proof)
 
 
 def big(scene: Scene) -> None:
-    """A slow client receives a file that is larger than the socket buffers. After that the server
-    sleeps, also if it keeps the connection."""
+    """A slow client receives a file that is larger than the socket buffers; then the server sleeps,
+    also if it keeps the connection."""
     path, content = scene.site.big
     with slowly(scene, path) as client:
         try:
@@ -125,12 +113,8 @@ def big(scene: Scene) -> None:
             scene.require_sleep(QUIET_SECONDS, f"a client had received {path}", client.port)
         except NoAnswer as error:
             scene.alive()
-            raise Failed(
-                "short-write",
-                f"{path}: {error}; the file has {len(content):,} bytes",
-                client.port,
-                sure=error.in_time,
-            ) from error
+            seen = f"{path}: {error}; the file has {len(content):,} bytes"
+            raise Failed("short-write", seen, client.port, error.in_time) from error
     if answer.body != content:
         raise Failed("short-write", f"{path} arrived with wrong bytes")
     shortened(scene)
@@ -146,12 +130,9 @@ def shortened(scene: Scene) -> None:
         except NoAnswer as error:
             if error.in_time:
                 return
-        raise Failed(
-            "never-closes",
-            f"/{file.name} became shorter while it was sent; {scene.timeout:.0f} s later the "
-            "connection was still open",
-            client.port,
-        )
+        late = f"{scene.timeout:.0f} s later the connection was still open"
+        seen = f"/{file.name} became shorter while it was sent; {late}"
+        raise Failed("never-closes", seen, client.port)
 
 
 def pieces(scene: Scene) -> None:
@@ -169,11 +150,10 @@ def pipelined(scene: Scene) -> str | None:
 
 
 def unread(scene: Scene) -> None:
-    """A client sends many requests and reads the responses later. The responses are more than the
-    socket buffers can hold, so the server waits in the middle of a response with requests in its
-    buffer."""
-    paths = scene.dice.choices([*scene.site.small, scene.site.big[0]], [1, 1, 1, 0.02], k=UNREAD)
-    batch = [scene.site.file(path) for path in (*paths, scene.site.big[0], *paths[:FEW])]
+    """A client sends many requests and reads later. The responses exceed the socket buffers, so the
+    server waits in the middle of a response, with requests in its buffer."""
+    paths = scene.dice.choices([*scene.site.small, scene.site.big[0]], [1, 1, 1, 0.02], k=300)
+    batch = [scene.site.file(path) for path in (*paths, scene.site.big[0], *paths[:30])]
     with scene.client(SMALL_BUFFER) as client:
         client.send(b"".join(one.data for one in batch))
         scene.watch.sleep(SOON_SECONDS)
@@ -195,12 +175,9 @@ def ends_of_requests(scene: Scene) -> None:
         # strace slows each call down, so calls are counted, too.
         busy = share > scene.most_share or len(scene.traced(FRUITLESS)) > MANY
         if busy and not all(scene.let_go(client.port) for client in clients):
-            raise Failed(
-                "ignores-end",
-                f"{LEAVERS} clients sent half a request and ended their side (FIN); {SOON_SECONDS} "
-                f"s later {in_words(share)}",
-                sure=False,
-            )
+            seen = f"{LEAVERS} clients sent half a request and ended their side (FIN)"
+            late = f"{SOON_SECONDS} s later {in_words(share)}"
+            raise Failed("ignores-end", f"{seen}; {late}", sure=False)
 
 
 def resets(scene: Scene) -> None:

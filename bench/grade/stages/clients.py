@@ -2,7 +2,6 @@
 """Clients (silent, slow or many) and requests whose correct responses the grader knows. The
 requests come one by one, several in one packet, in pieces, or in a random mix."""
 
-import contextlib
 import math
 import re
 import select
@@ -10,7 +9,7 @@ import time
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -28,12 +27,8 @@ from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
 
 CLIENTS, REQUESTS, BATCH = 6, 40, 5
-"""The number of clients, and of requests of each client. A client sends at most BATCH requests
-before it reads the responses."""
+"""The clients, the requests of each, and the most requests that a client sends before it reads."""
 PIECE_SECONDS, CUT_SECONDS = 0.002, 0.03
-LOCKSTEP_SHARE = 0.5
-LONG = 950
-"""The characters of a long remark; the limit is 1,000."""
 CHARACTERS = "abc <>&\"'%+é\u20ac\U0001f600;="
 BODY_LIMIT = 65536  # lib/config.h
 CHUNKED = "Transfer-Encoding: chunked"
@@ -43,23 +38,18 @@ INJECTED = (
     f"fork,vfork,clone,clone3:error=EAGAIN:when={3 * WORKERS}+3",
     "accept,accept4:error=EMFILE:when=3+5",
 )
-"""System calls that fail, and their error. In each thread, `when=3+4` lets call 3 and then every
-fourth call fail."""
+"""In each thread, `when=3+4` lets call 3 and then every fourth call fail."""
 FEW, ALONE = 15, 30
 """The number of requests of each client, and of requests that each use a new connection."""
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
 LEAVING = 4
 """One in four clients, beginning with the first, leaves before its request is complete."""
-MANY_CLIENTS = 1100
-"""More than the usual table sizes (64, 100, 256, 1024)."""
 WATCHED_SECONDS = 0.6
 TOGETHER = 80
 IN_ORDER, ORDER_SECONDS = 5, 0.03
 GREEDY, TRIES = 300, 3
 """The number of requests that a greedy client sends together, and how often this is tried."""
-
-
 Faults = tuple[FaultName, FaultName]
 """The faults if no response arrives, and if a response is wrong."""
 USUAL: Faults = ("no-answer", "wrong-answer")
@@ -74,15 +64,14 @@ def exchange(
     cuts: Sequence[int] = (),
     lockstep: bool = False,
 ) -> list[Response]:
-    """Send all requests together. Return the responses, up to the first response that closes the
-    connection. Raises Failed if a response is wrong. `cuts`: the offsets of the pieces that are
-    sent after a pause. In `lockstep` the client reads each response before it sends the next
-    piece."""
+    """Send all requests together. Return the responses, up to the first that closes the connection.
+    Raises Failed if a response is wrong. `cuts`: the offsets of the pieces that are sent after a
+    pause. In `lockstep` the client reads each response before it sends the next piece."""
     data = b"".join(one.data for one in batch)
     ends = list(accumulate(len(one.data) for one in batch))
     answers: list[Response] = []
     for start, end in pairwise((0, *cuts, len(data))):
-        with contextlib.suppress(OSError):  # the server has closed; its responses are read below
+        with suppress(OSError):  # the server has closed; its responses are read below
             client.send(data[start:end])
         is_last = end == len(data)
         if not is_last:
@@ -117,8 +106,7 @@ def ask(scene: Scene, one: Expected, faults: Faults = USUAL, cuts: Sequence[int]
 
 
 def leave(scene: Scene, *sent: bytes, pause: float = 0, buffer: int = 0) -> None:
-    """For each element of `sent`, one after another, let a new client send it, wait for `pause`
-    seconds, and reset the connection."""
+    """For each element of `sent`, let a new client send it, wait `pause` seconds, and reset."""
     for data in sent:
         with scene.client(buffer) as client:
             client.send(data)
@@ -127,8 +115,7 @@ def leave(scene: Scene, *sent: bytes, pause: float = 0, buffer: int = 0) -> None
 
 
 def page(scene: Scene, when: str = "") -> None:
-    """Request the guestbook. Raises Failed if the page is not served; `when`: the situation, for
-    the finding."""
+    """Request the guestbook. Raises Failed if the page is not served; `when`: for the finding."""
     ask(scene, replace(PAGE, name=f"the guestbook{when}"), ("no-answer", "no-redis"))
 
 
@@ -138,9 +125,8 @@ def mixture(
     also: int = HTTPStatus.SERVICE_UNAVAILABLE,
     requests: int = REQUESTS,
 ) -> None:
-    """Each client gets the right response to each request, and each remark is saved once. If there
-    is a function `cuts`, it is called repeatedly meanwhile, and pages with data from Redis may have
-    the status `also`. Raises Failed."""
+    """Each client gets the right response to each request, and each remark is saved once. Meanwhile
+    `cuts` is called repeatedly: then pages with data from Redis may have the status `also`."""
     drawn = partial(_visit, scene, also=also if cuts else 0, requests=requests)
     dice = [Random(scene.dice.random()) for _ in range(CLIENTS if scene.several else 1)]
     with meanwhile(cuts, CUT_SECONDS) if cuts else nullcontext():
@@ -156,8 +142,7 @@ def mixture(
 
 def _visit(scene: Scene, dice: Random, also: int, requests: int) -> list[tuple[Expected, Response]]:
     """Send random requests, some of them in one packet or in pieces, on as few connections as the
-    server allows. Return the requests with their responses. Raises Failed if a response is
-    wrong."""
+    server allows. Return them with their responses. Raises Failed if a response is wrong."""
     todo = []
     for _ in range(requests):
         one = dice.choice(MAKERS)(scene.site, dice)
@@ -169,7 +154,7 @@ def _visit(scene: Scene, dice: Random, also: int, requests: int) -> list[tuple[E
                 batch = todo[: dice.randint(1, BATCH)]
                 size = sum(len(one.data) for one in batch)
                 cuts = sorted(dice.sample(range(1, size), min(size - 1, 3)))
-                lockstep = dice.random() < LOCKSTEP_SHARE
+                lockstep = dice.random() < 0.5
                 answers = exchange(scene, client, batch, USUAL, cuts, lockstep)
                 came += zip(batch, answers, strict=False)
                 todo = todo[len(answers) :]
@@ -182,37 +167,33 @@ def _visit(scene: Scene, dice: Random, also: int, requests: int) -> list[tuple[E
 def require_saved(
     scene: Scene, posted: Mapping[str, int], fault: FaultName = "wrong-answer"
 ) -> None:
-    """Raise Failed unless each remark that was answered 303 is in Redis once, and no remark is
-    there twice. `posted`: the status of the response to each remark."""
+    """Raise Failed unless each remark that was answered 303 is in Redis once, and none is there
+    twice. `posted`: the status of the response to each remark."""
     with connect(scene.redis.url) as redis:
         saved = redis.lrange("guestbook_remarks", 0, -1)
     there = Counter(remark.decode(errors="replace") for remark in saved)
     for remark, status in posted.items():
         # If the connection was cut after the remark was saved, Redis has it despite status 503.
         if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):
-            raise Failed(
-                fault,
-                f"a client sent the remark {remark[:60]!r} once and was answered {status}; it is "
-                f"in Redis {there[remark]} times",
-            )
-
-
-def pause(scene: Scene) -> None:
-    """Stop the server's processes and let them continue, so that poll(2), epoll_wait(2) and recv(2)
-    with a timeout fail with EINTR."""
-    with scene.suspended(scene.pids()):
-        pass
+            seen = f"a client sent the remark {remark[:60]!r} once and was answered {status}; it is"
+            raise Failed(fault, f"{seen} in Redis {there[remark]} times")
 
 
 def interrupted(scene: Scene) -> None:
     """Some system calls fail for a moment, and no client notices."""
-    seen = "some system calls of the server failed for a moment (EINTR, EAGAIN, EMFILE)"
+
+    def pause() -> None:
+        """Let poll(2), epoll_wait(2) and recv(2) with a timeout fail with EINTR."""
+        with scene.suspended(scene.pids()):
+            pass
+
     try:
-        mixture(scene, lambda: pause(scene), also=0, requests=FEW)
+        mixture(scene, pause, also=0, requests=FEW)
         for _ in range(ALONE):
             ask(scene, scene.site.file(scene.site.first, CLOSE))
     except Failed as failed:
         scene.alive()
+        seen = "some system calls of the server failed for a moment (EINTR, EAGAIN, EMFILE)"
         what = f"{seen}: {failed.seen}"
         raise Failed("interrupted-call", what, failed.port, failed.sure) from failed
 
@@ -224,7 +205,7 @@ def _file(site: SeededSite, dice: Random) -> Expected:
 
 def _remark(dice: Random) -> tuple[str, bytes]:
     """Return the text of a remark in Redis, and the form that sends this remark."""
-    sizes = 12, dice.choice((60, LONG))
+    sizes = 12, dice.choice((60, 950))  # the limit is 1,000
     name, text = (word(dice) + "".join(dice.choices(CHARACTERS, k=n)) + "." for n in sizes)
     form = f"guest-name={quote_plus(name)}&guest-remarks={quote_plus(text)}"
     return f"{text} - {name}", form.encode()
@@ -266,22 +247,23 @@ class Half(NamedTuple):
     one: Expected
     rest: bytes
     since: float = math.inf
-    """The time when the client sent the first part (time.monotonic). Later than TIMEOUT
-    after this time, a response 408 is no fault. inf: a response 408 is always a fault."""
+    """The time when the client sent the first part (time.monotonic). Later than TIMEOUT after this
+    time, a response 408 is no fault."""
 
 
-def hold(scene: Scene, stack: ExitStack, count: int, page: Expected | None = None) -> list[Half]:
-    """Return connected clients that have sent half a request and are silent. They request `page`,
-    or random small files if `page` is None."""
+@contextmanager
+def hold(scene: Scene, count: int, page: Expected | None = None) -> Iterator[list[Half]]:
+    """Yield silent clients that have sent half a request: for `page`, or for random small files."""
     held = []
-    for _ in range(count):
-        one = page or scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
-        size = scene.dice.randint(5, len(one.data) - 3)
-        client = stack.enter_context(scene.client())
-        held.append(Half(client, one, one.data[size:], time.monotonic()))
-        held[-1].client.send(one.data[:size])
-    scene.watch.sleep(SETTLE_SECONDS)  # so that these clients are accepted first
-    return held
+    with ExitStack() as stack:
+        for _ in range(count):
+            one = page or scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
+            size = scene.dice.randint(5, len(one.data) - 3)
+            client = stack.enter_context(scene.client())
+            held.append(Half(client, one, one.data[size:], time.monotonic()))
+            client.send(one.data[:size])
+        scene.watch.sleep(SETTLE_SECONDS)  # so that these clients are accepted first
+        yield held
 
 
 def finish(
@@ -305,14 +287,12 @@ def complete(
     # On a busy machine the rest may come too late: then 408 is right. For a file 503 is wrong.
     if answer.status != HTTPStatus.REQUEST_TIMEOUT or time.monotonic() - since < TIMEOUT:
         refused = answer.status == HTTPStatus.SERVICE_UNAVAILABLE and one.path in scene.site.small
-        sure = not wrong or refused
-        scene.require(one, answer, wrong or "wrong-answer", client.port, sure)
+        scene.require(one, answer, wrong or "wrong-answer", client.port, not wrong or refused)
 
 
-@contextlib.contextmanager
+@contextmanager
 def slowly(scene: Scene, path: str, *fields: str) -> Iterator[Client]:
-    """Yield a client that has requested a large file and read nothing yet; the server's send buffer
-    is full."""
+    """Yield a client that has requested a large file and read nothing: the send buffer is full."""
     with scene.client(SMALL_BUFFER) as client:
         client.send(request("GET", path, *fields))
         scene.watch.sleep(FULL_SECONDS)
@@ -324,21 +304,17 @@ def others(scene: Scene) -> str | None:
     silent, slow = scene.dice.randint(2, 5), scene.dice.randint(1, 3)
     paths = [*scene.site.small, "/guestbook"] * 2
     nature = not scene.several
+    fault: FaultName = "by-nature" if nature else "one-stops-all"
     scene.file()  # afterwards a pool has started at least one worker
     alone = scene.until(lambda: scene.tasks() == 1, SETTLE_SECONDS)
     with ExitStack() as stack:
-        held = hold(scene, stack, silent)
+        port = stack.enter_context(hold(scene, silent))[0].client.port
         for _ in range(slow):
             stack.enter_context(slowly(scene, scene.site.big[0], CLOSE))
+        seen = f"{silent} clients sent half a request, {slow} read nothing of a large file; one of "
+        seen += f"{len(paths)} other clients got no response within {scene.timeout:.0f} s"
         begun = time.monotonic()
-        with scene.unanswered(
-            "by-nature" if nature else "one-stops-all",
-            f"{silent} clients sent half a request, {slow} read nothing of a large file; one of "
-            f"{len(paths)} other clients got no response within {scene.timeout:.0f} s",
-            held[0].client.port,
-            sure=nature,
-            also_in_time=False,
-        ):
+        with scene.unanswered(fault, seen, port, sure=nature, also_in_time=False):
             scene.together([partial(scene.get, path) for path in paths])
         took = time.monotonic() - begun
         if nature:
@@ -349,17 +325,16 @@ def others(scene: Scene) -> str | None:
         late = f"got its small file only after all {GREEDY} responses"
         raise Failed("one-stops-all", f"{asked} {late}; {TRIES} of {TRIES} times", sure=False)
     if scene.stalled_by == "none" and alone:
-        with ExitStack() as stack:
-            held = hold(scene, stack, TOGETHER)
+        with hold(scene, TOGETHER) as held:
             seen = f"{TOGETHER} clients sent half a request, and the last one sent the rest first"
             finish(scene, held[::-1], "few-at-once", seen)
-    crowd(scene, MANY_CLIENTS, SETTLE_SECONDS, "fails-under-load")
+    # More clients than the usual table sizes (64, 100, 256, 1024).
+    crowd(scene, 1100, SETTLE_SECONDS, "fails-under-load")
     return f"{silent + slow} silent or slow, {len(paths)} others served in {took:.2f} s"
 
 
 def monopolises(scene: Scene) -> bool:
-    """Send many requests of a client in one packet. Return whether this client gets all responses
-    before another client gets a response."""
+    """Return whether a client with many requests gets all responses before another gets one."""
     expensive = request("HEAD", "/sorted")
     with scene.clients(2) as (greedy, other):
         scene.talk(greedy, expensive, "HEAD")  # now the server has accepted this client
@@ -367,7 +342,7 @@ def monopolises(scene: Scene) -> bool:
         scene.require(one := scene.site.file(scene.site.first), scene.talk(other, one.data))
         received = b""
         greedy.socket.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
+        with suppress(BlockingIOError):
             while piece := greedy.socket.recv(SMALL_BUFFER):
                 received += piece
         return received.count(b"HTTP/1.1 200") == GREEDY
@@ -378,8 +353,7 @@ def crowd(
 ) -> None:
     """Many clients send half a request, and the server sleeps. Then some of them leave, and the
     others send the rest in the order of connecting. `fault` and `wrong`: see `finish`."""
-    with ExitStack() as stack:
-        held = hold(scene, stack, count)
+    with hold(scene, count) as held:
         seen = f"{count} clients had sent half a request and were silent"
         scene.require_sleep(seconds, seen)
         leaving = held[::LEAVING]
@@ -403,26 +377,24 @@ def burst(scene: Scene) -> None:
             except Failed as failed:
                 if failed.fault != "no-answer":
                     raise
-                lost = not (failed.sure or scene.is_busy(WATCHED_SECONDS))
-                where = "/proc/PID/task/TID/syscall: thread, the call in which it sleeps"
-                raise Failed(
-                    "lost-wakeup" if lost else "fails-under-load",
+                seen = (
                     f"the server was stopped (SIGSTOP), {TOGETHER} clients connected and sent "
                     f"their requests, and it continued (SIGCONT); client {number} got no complete "
-                    f"response ({failed.seen})",
-                    client.port,
-                    sure=lost or failed.sure,
-                    proof=(where, sleeping(scene.pids()) if lost else ()),
-                ) from failed
+                    f"response ({failed.seen})"
+                )
+                if failed.sure or scene.is_busy(WATCHED_SECONDS):
+                    raise Failed("fails-under-load", seen, client.port, failed.sure) from failed
+                where = "/proc/PID/task/TID/syscall: thread, the call in which it sleeps"
+                proof = where, sleeping(scene.pids())
+                raise Failed("lost-wakeup", seen, client.port, proof=proof) from failed
     in_order(scene)
 
 
 def in_order(scene: Scene) -> None:
-    """Clients that wait for a free worker are served in the order in which they came: the numbers
-    of their visits increase. Raises Failed."""
+    """Clients that wait for a free worker get increasing numbers of visits, in their order."""
     data = request("GET", "/guestbook", CLOSE)
     with ExitStack() as stack:
-        held = hold(scene, stack, WORKERS if scene.several else 1)
+        held = stack.enter_context(hold(scene, WORKERS if scene.several else 1))
         waiting = []
         for _ in range(IN_ORDER):
             waiting += stack.enter_context(scene.clients(1, data))
@@ -434,10 +406,9 @@ def in_order(scene: Scene) -> None:
         bodies = [scene.talk(client, b"").body for client in waiting]
     numbers = [int(n[1].replace(b",", b"")) for body in bodies if (n := VISITOR.search(body))]
     if numbers != sorted(numbers):
-        raise Failed(
-            "unfair-order",
+        seen = (
             f"{len(held)} clients occupied the workers, and {IN_ORDER} others requested the "
             f"guestbook, one after another; one worker became free, and the {IN_ORDER} clients "
-            f"got the visitor numbers {', '.join(map(str, numbers))}",
-            sure=False,
+            f"got the visitor numbers {', '.join(map(str, numbers))}"
         )
+        raise Failed("unfair-order", seen, sure=False)

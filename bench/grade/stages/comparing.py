@@ -27,42 +27,31 @@ REFERENCE = "epoll"
 REQUESTS = Path(__file__).parents[1] / "requests.txt"
 DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
-LENGTH = b"Content-Length: "
 SHOWN, SHOWN_BEFORE = 80, 30
 """The bytes of a response that a finding shows, and how many of them precede the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
-"""The number of requests with random defects, the length below which a request may get defects,
-the number of requests on one connection, and the number of clients at the same time."""
+"""The number of random defects, the length below which a request may get defects, the requests on
+one connection, and the clients at the same time."""
 SHORTEST, KEEP_ALIVE = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n", 1000
-"""A request that is as short as possible, and the limit of requests on a connection
-(KEEP_ALIVE_REQUESTS in lib/config.h)."""
+"""The shortest request, and the limit of requests on a connection (KEEP_ALIVE_REQUESTS)."""
 DELAY_SECONDS, DELAY_RATIO, MANY = 0.03, 5, 100
 """A response is late if it takes longer than DELAY_SECONDS plus DELAY_RATIO times the reference
-server's time. A delayed ACK takes 40 ms; on a busy machine the reference server is slow, too.
-More than MANY responses prove a delay without a second attempt."""
+server's time. A delayed ACK takes 40 ms. More than MANY responses prove a delay at once."""
 CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 """The number of cuts in a request, and the pauses after a piece and after a response."""
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
-"""The longest wait for a response before the next request, and the most bytes of a response that
-are read."""
-BUSY_SECONDS, SURE = 0.3, 6
-MOST_FIELDS, NEWER = 4, 0.8
-"""The most additional fields of a composed request, and the share of requests with HTTP/1.1."""
+"""The longest wait for a response before the next request, and the most bytes that are read."""
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """Replacements for a part of a request."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
 """Bytes at the edges of character classes."""
-OF_EACH = 25
-"""The number of bytes that are inserted at each place of the section [byte]."""
 UNAVAILABLE = {502, 503}
 """Either status is right if the data in Redis have the wrong type."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BROKEN = b"\r\nthe connection was reset"
 OPEN = b"\r\nthe connection stayed open"
 """Appended to the bytes of a connection that did not end with FIN, or did not end in time."""
-OWN_DATABASE = 8
-"""The database of the reference server."""
 
 
 class Sent(NamedTuple):
@@ -70,11 +59,9 @@ class Sent(NamedTuple):
 
     parts: Sequence[bytes]
     cuts: Sequence[int] = ()
-    """The offsets of the pieces that are sent to the graded server after a pause. The reference
-    server gets all in one piece."""
+    """The offsets of the pieces that are sent after a pause, but only to the graded server."""
     fault: FaultName | None = None
-    """The fault if the responses differ only when the requests are sent in this way; None: see
-    `cause`."""
+    """The fault if only requests that are sent in this way get other responses; None: `cause`."""
 
     @property
     def data(self) -> bytes:
@@ -91,20 +78,16 @@ class Sent(NamedTuple):
         return Sent(self.parts, self.ends, "state-left")
 
     def simpler(self) -> Iterator["Sent"]:
-        """Yield simpler ways to send a part of these requests, the simplest first, and finally this
-        object itself."""
-        several = len(self.parts) > 1 or self.cuts
-        if several:
+        """Yield simpler ways to send a part of these requests, the simplest first, then `self`."""
+        if len(self.parts) > 1 or self.cuts:
             yield from (Sent([part]) for part in self.parts)
             yield from (Sent(pair).one_by_one() for pair in combinations(self.parts, 2))
-            yield from (
-                Sent(self.parts[:count], (), "loses-pipelined")
-                for count in range(2, len(self.parts) + 1)
-            )
+            for count in range(2, len(self.parts) + 1):
+                yield Sent(self.parts[:count], (), "loses-pipelined")
         yield self
 
     def difference(self, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-        """Return the failure of a server that sends other bytes than the reference server."""
+        """Return the failure of a server that sends wrong bytes."""
         return difference(str(self), self.fault or cause(self.data, mine, its), mine, its, sure)
 
     def __str__(self) -> str:
@@ -122,8 +105,7 @@ class Requests:
     """The requests of requests.txt, with the names that this examination's files have."""
 
     def __init__(self, scene: Scene) -> None:
-        """Request a file from the server: the response has the values of some names, e.g.
-        {etag}."""
+        """Request a file from the server; the response has e.g. the value of {etag}."""
         self._dice, self._site = scene.dice, scene.site
         path = scene.site.first
         answer = scene.ask(request("GET", path))
@@ -151,11 +133,9 @@ class Requests:
         """Return the lines of a text that is written like requests.txt."""
         for name, value in self._names.items():
             text = text.replace(name, value)
-        found = []
-        for line in text.replace("\r\n", "\\r\\n").splitlines():
-            data = line.encode().decode("unicode_escape").encode("latin-1")
-            found.append(REPEATED.sub(lambda one: one[1] * int(one[2]), data))
-        return found
+        lines = text.replace("\r\n", "\\r\\n").splitlines()
+        unescaped = (line.encode().decode("unicode_escape").encode("latin-1") for line in lines)
+        return [REPEATED.sub(lambda one: one[1] * int(one[2]), data) for data in unescaped]
 
     def lines(self, section: str) -> list[bytes]:
         """Return the lines of a section of the file."""
@@ -177,8 +157,8 @@ class Requests:
         ]
         found = []
         for method, target in dice.sample(pairs, len(pairs)):
-            line = b"%s %s HTTP/1.%d" % (method, target, dice.random() < NEWER)
-            some = [b"Host: a", *dice.sample(fields, dice.randrange(MOST_FIELDS))]
+            line = b"%s %s HTTP/1.%d" % (method, target, dice.random() < 0.8)
+            some = [b"Host: a", *dice.sample(fields, dice.randrange(4))]
             found.append(b"\r\n".join([line, *some, b"", dice.choice(bodies)]))
         return self._closing(found)
 
@@ -226,8 +206,7 @@ class Pair:
         return mine == its or {*found} == UNAVAILABLE
 
     def require_same(self, sent: Sent) -> bytes:
-        """Return the response of both servers. Raises Failed if they differ, with the simplest
-        requests for which they differ."""
+        """Return the response of both servers. Raises Failed if there are two different ones."""
         mine, its = self.responses(sent)
         if self.same(mine, its):
             return its
@@ -238,40 +217,31 @@ class Pair:
             if not self.same(*again):
                 failed = self.explained(simpler, *again)
                 # A server that calls recv again and again at the end of a connection is busy.
-                if failed.fault == "ignores-end" and not self.mine.is_busy(BUSY_SECONDS):
+                if failed.fault == "ignores-end" and not self.mine.is_busy(0.3):
                     failed.fault = "never-closes"
                 raise failed
         raise self.explained(sent, mine, its, sure=False)
 
     def is_right_open(self, sent: Sent, its: bytes) -> bool:
-        """Return whether the graded server answers correctly if the client does not end its side of
-        the connection. `its`: the right response."""
+        """Return whether the graded server answers correctly if the client does not end its side.
+        `its`: the right response."""
         right, method = Response.of(its), sent.data.partition(b" ")[0].decode("latin-1")
-        try:
-            with self.mine.client() as client:
-                answer = client.ask(sent.data, method)
-        except (Failed, NoAnswer, OSError):
-            return False
-        return right is not None and answer.status == right.status
+        with contextlib.suppress(Failed, NoAnswer, OSError), self.mine.client() as client:
+            return right is not None and client.ask(sent.data, method).status == right.status
+        return False
 
     def explained(self, sent: Sent, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-        """Return the failure of a server that sends other bytes than the reference server. If there
-        is only one request, determine the cause."""
+        """Return `sent.difference(...)`, with the cause if there is only one request."""
         failed, got = sent.difference(mine, its, sure), Response.of(mine)
         is_reset = mine.endswith(BROKEN) and not its.endswith(BROKEN)
-        if len(sent.parts) > 1:
+        if len(sent.parts) > 1 or (sent.cuts and not (got and is_reset)):
             return failed
-        if got and is_reset:
+        if not got and all(self.is_right_open(sent, its) for _ in range(6)):
+            failed.fault = "drops-half-closed"
+            failed.seen += "; a client that does not end its side (FIN) gets the right response"
+        elif is_reset:
             failed.fault = "resets"
-        elif sent.cuts:
-            return failed
-        elif not got:
-            if all(self.is_right_open(sent, its) for _ in range(SURE)):
-                failed.fault = "drops-half-closed"
-                failed.seen += "; a client that does not end its side (FIN) gets the right response"
-            elif is_reset:
-                failed.fault = "resets"
-        elif not mine.endswith(OPEN):
+        elif got and not mine.endswith(OPEN):
             self.mine.stop()
             with self.mine.of(self.mine.server).started() as new:
                 if self.same(responses(new, sent), its):
@@ -281,19 +251,18 @@ class Pair:
 
 
 def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:
-    """Raise Failed if most responses come much later than those of the reference server. `times`:
-    the seconds of both servers; `what`: the responses, in words; `port`: the port
-    if there is only one client."""
+    """Raise Failed if most responses come much later than those of the reference server. `what`:
+    the responses in words; `times`: the seconds of both servers; `port`: of the only client."""
     mine, its = map(statistics.median, zip(*times, strict=True))
     if mine > DELAY_SECONDS + DELAY_RATIO * its:
-        told = f"{mine * 1000:.0f} ms (reference server: {its * 1000:.0f} ms)"
-        seen = f"the median time of {len(times)} {what} was {told}"
+        seen = f"the median time of {len(times)} {what} was {mine * 1000:.0f} ms (reference "
+        seen += f"server: {its * 1000:.0f} ms)"
         raise Failed("delays", seen, port, sure=len(times) > MANY)
 
 
 def of_project(scene: Scene, name: str) -> Scene:
-    """Return a scene for a server of the project. The server runs from a copy of the program,
-    because the server's user may have no access to this project's folder."""
+    """Return a scene for a server of the project. It runs from a copy of the program, because the
+    server's user may have no access to this project's folder."""
     copy = shutil.copy(ROOT / name, scene.folder / f"{name}{scene.lane}")
     return scene.of(server_subject(name, Path(copy)))
 
@@ -303,7 +272,7 @@ def beside_reference(scene: Scene) -> Iterator[Pair]:
     """Start the reference server, and stop it afterwards. Raises NotHere if it is not built."""
     if not (ROOT / REFERENCE).exists():
         raise NotHere(f"{REFERENCE} is not built; use `make grade`, which builds it first")
-    own = urlunsplit(urlsplit(scene.redis.url)._replace(path=f"/{OWN_DATABASE}"))
+    own = urlunsplit(urlsplit(scene.redis.url)._replace(path="/8"))
     reference = of_project(scene, REFERENCE)
     its = replace(reference, lane=scene.lane + 1, redis_url=own, trace=None, answered=[])
     try:
@@ -322,8 +291,7 @@ def own_folder(scene: Scene) -> Path:
 
 
 def responses(scene: Scene, sent: Sent) -> bytes:
-    """Send requests on a new connection, end the client's side (FIN), and return all received bytes
-    without the dates."""
+    """Send requests on a new connection. Return all received bytes, as `rest` does."""
     data, borders, received = sent.data, sent.ends, b""
     with scene.client() as client:
         try:
@@ -350,12 +318,11 @@ def rest(client: Client) -> bytes:
 
 
 def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-    """Return the failure of a server that sends other bytes than the reference server. `what`: the
-    requests in words."""
+    """Return the failure of a server that sends wrong bytes; `what`: the requests in words."""
     lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
     differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
     # Different bytes of a body explain more than a different Content-Length.
-    here, right = next((one for one in differ if LENGTH not in one[0]), differ[0])
+    here, right = next((one for one in differ if b"Content-Length: " not in one[0]), differ[0])
     same = takewhile(lambda pair: pair[0] == pair[1], zip(here, right, strict=False))
     begin = max(0, sum(1 for _ in same) - SHOWN_BEFORE)
     here, right = (one[begin : begin + SHOWN] for one in (here, right))
@@ -368,49 +335,40 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
 
 
 def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
-    """Return the fault of a response that differs from the reference server's. `data`: the
-    request."""
+    """Return the fault of a response that differs from the right one. `data`: the request."""
     here, right = Response.of(mine), Response.of(its)
     if mine.endswith(OPEN) and len(mine) > len(OPEN):
         return "never-closes" if here and here.closes else "ignores-end"
     if here is None or right is None:
         return "no-answer" if mine in (b"", OPEN, BROKEN) else "bad-head"
+    got, wanted, needs_redis = here.status, right.status, b" /g" in data.split(b"\r\n")[0]
+    has_length = right.announced == len(right.body)
     found: list[tuple[bool, FaultName]] = [
-        (right.status == 404 and here.status < 400, "wrong-answer"),
-        (right.status in UNAVAILABLE and here.status < 400, "wrong-reply"),
-        (right.status >= 400 > here.status, "believes-anything"),
-        (right.status >= 400 and right.closes and not here.closes, "believes-anything"),
-        (
-            here.status in UNAVAILABLE and right.status < 500 and b" /g" in data.split(b"\r\n")[0],
-            "no-redis",
-        ),
-        (here.status == right.status and here.closes > right.closes, "not-kept"),
-        (here.status == right.status and here.closes < right.closes, "never-closes"),
-        (
-            right.announced == len(right.body) and here.announced not in (None, len(here.body)),
-            "wrong-length",
-        ),
+        (wanted == 404 and got < 400, "wrong-answer"),
+        (wanted in UNAVAILABLE and got < 400, "wrong-reply"),
+        (wanted >= 400 > got, "believes-anything"),
+        (wanted >= 400 and right.closes and not here.closes, "believes-anything"),
+        (got in UNAVAILABLE and wanted < 500 and needs_redis, "no-redis"),
+        (got == wanted and here.closes > right.closes, "not-kept"),
+        (got == wanted and here.closes < right.closes, "never-closes"),
+        (has_length and here.announced not in (None, len(here.body)), "wrong-length"),
     ]
     return next((name for holds, name in found if holds), "wrong-answer")
 
 
 def same_bytes(scene: Scene) -> None:
-    """Valid requests are answered as the reference server answers them, also to several clients at
-    the same time."""
+    """Valid requests get the right responses, also if several clients send them at once."""
     with beside_reference(scene) as pair:
         valid = [Sent([data]) for data in pair.requests.of("valid")]
         right = [pair.require_same(one) for one in valid]
         for data in pair.requests.composed():
             pair.require_same(Sent([data]))
         require_no_delay("responses", pair.times)
-        files = [
-            (one, its)
-            for one, its in zip(valid, right, strict=True)
-            if not re.search(rb"guestbook|/go/odd", one.data)
-        ]
 
         def run() -> None:
-            for one, its in files:
+            for one, its in zip(valid, right, strict=True):
+                if re.search(rb"guestbook|/go/odd", one.data):
+                    continue
                 # A server may close connections while other clients wait.
                 mine, other = (KEPT.sub(b"", data) for data in (responses(scene, one), its))
                 if not pair.same(mine, other):
@@ -433,20 +391,17 @@ def in_pieces(scene: Scene) -> None:
 
 
 def defects(scene: Scene) -> None:
-    """Invalid requests get the responses of the reference server: those of requests.txt, and valid
-    ones with a wrong byte, a random defect, upper or lower case, or a missing end. A body may come
-    after its head was rejected."""
+    """Invalid requests get the right responses: those of requests.txt, those with a rejected head
+    before the body, and valid ones with a wrong byte, a defect, other case, or a missing end."""
     with beside_reference(scene) as pair:
         found, dice = pair.requests.of("invalid"), scene.dice
         heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]
         later = [Sent([data], [end], "one-recv") for data, end in heads if 4 <= end < len(data)]
         large = (b"Expect", scene.site.big[0].encode(), scene.site.others["{huge}"].encode())
-        valid = pair.requests.of("valid")
-        short = [
-            one for one in valid if len(one) < SHORT and not any(name in one for name in large)
-        ]
+        short = [one for one in pair.requests.of("valid") if len(one) < SHORT]
+        short = [one for one in short if not any(name in one for name in large)]
         for place in pair.requests.of("byte"):
-            for byte in (*dice.sample(EDGES, OF_EACH), dice.randrange(256)):
+            for byte in (*dice.sample(EDGES, 25), dice.randrange(256)):
                 found.append(place.replace(b"{byte}", bytes([byte])))
         for data in dice.choices(short, k=DEFECTS):
             start = dice.randrange(len(data))
@@ -462,8 +417,8 @@ def defects(scene: Scene) -> None:
 
 
 def packets(scene: Scene) -> str | None:
-    """Several requests on a connection, in one packet, one after another or in pieces, are answered
-    as the reference server answers them. Return a note if the server keeps no connection."""
+    """Several requests on a connection get the right responses: in one packet, one after another,
+    or in pieces. Return a note if the server keeps no connection."""
     with beside_reference(scene) as pair:
         if not pair.requests.kept:
             return "the server keeps no connection open"

@@ -14,8 +14,7 @@ from bench.host.process import StartError
 from bench.load.client import request
 
 HALVES = WORKERS - 4
-"""The number of clients that have sent half a request. With four other clients they occupy all
-workers."""
+"""The clients that have sent half a request. With four other clients they occupy all workers."""
 WAITING = 6
 END_SECONDS = 9
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""
@@ -33,7 +32,7 @@ def finishes(scene: Scene) -> None:
             reader = stack.enter_context(slowly(scene, path, CLOSE))
             idle = stack.enter_context(scene.client())
             scene.talk(idle, one.data)
-        held = hold(scene, stack, HALVES if scene.several else 1)
+        held = stack.enter_context(hold(scene, HALVES if scene.several else 1))
         if scene.several:
             (kept,) = stack.enter_context(scene.clients(1, one.data[:-2]))
             stack.enter_context(redis_silent(scene))
@@ -77,37 +76,34 @@ def finishes_last(scene: Scene) -> None:
 
 
 def waiting(scene: Scene) -> None:
-    """The server serves clients that sent requests before SIGTERM but were not accepted yet. It
-    also serves a client whose request was incomplete at SIGTERM."""
+    """The server serves clients that sent requests before SIGTERM but were not accepted yet, and a
+    client whose request was incomplete at SIGTERM."""
     one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
     scene.ask(one.data)
+    seen = (
+        "a client had sent half a request. While the server was stopped (SIGSTOP), "
+        f"{WAITING} clients sent requests and SIGTERM was sent. The server continued "
+        "(SIGCONT), and the first client sent the rest"
+    )
     with ExitStack() as stack:
-        held = hold(scene, stack, 1 if scene.several else 0)
+        held = stack.enter_context(hold(scene, int(scene.several)))
         with scene.suspended(scene.pids()):
             clients = stack.enter_context(scene.clients(WAITING, one.data))
             scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
-        finish(
-            scene,
-            [*(Half(client, one, b"") for client in clients), *held],
-            "cuts-off",
-            "a client had sent half a request. While the server was stopped (SIGSTOP), "
-            f"{WAITING} clients sent requests and SIGTERM was sent. The server continued "
-            "(SIGCONT), and the first client sent the rest",
-            wrong="cuts-off",
-        )
+        halves = [*(Half(client, one, b"") for client in clients), *held]
+        finish(scene, halves, "cuts-off", seen, "cuts-off")
 
 
 def ends(scene: Scene) -> None:
-    """The server ends in time with all its processes and status 0, although clients are
-    connected."""
+    """The server ends in time, with all processes and status 0, although clients are connected."""
     scene.get("/guestbook")
     with ExitStack() as stack:
         if scene.several:
-            hold(scene, stack, 1)  # the client of the first child
+            stack.enter_context(hold(scene, 1))  # the client of the first child
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", scene.site.first))
-        hold(scene, stack, 1)
+        stack.enter_context(hold(scene, 1))
         if scene.several:
             stack.enter_context(slowly(scene, scene.site.big[0]))
             body = request("POST", "/guestbook", FORM, body=b"guest-name=")[:-5]
@@ -117,10 +113,9 @@ def ends(scene: Scene) -> None:
                 break
             scene.interrupt()  # as an impatient user would
         else:
-            told = f"the server still runs {END_SECONDS} s after SIGTERM and more signals"
-            raise Failed("deaf", told)
-    left = scene.left_behind()
-    ended = scene.stop()
+            late = f"the server still runs {END_SECONDS} s after SIGTERM and more signals"
+            raise Failed("deaf", late)
+    left, ended = scene.left_behind(), scene.stop()
     if left:
         raise Failed("orphans", f"the first process ended; {len(left)} other processes still run")
     if ended is not None and ended.status != 0:

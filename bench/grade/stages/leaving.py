@@ -47,31 +47,20 @@ HALF = b"GET / HT"
 HALF_BODY = request("POST", "/guestbook", FORM, body=b"guest-name=")[:-5]
 CLOSED_TWICE = r"close(?:\(\d| resumed).* = -1 EBADF.*"
 """Matches calls of close that failed, except close(-1)."""
-RESETS, RESET_SECONDS = 50, 0.01
-PAGES = (30, 40)
-"""Minimum and maximum of a random number of pages: more than the allowed Redis connections."""
+RESETS = 50
 CUTS = 30
 """How often Redis closes all connections: more times than connections are allowed."""
-AT_ONCE, ONES = 6, 3
-"""The number of clients that leave together, and of processes that are killed in sequence."""
+AT_ONCE = 6
 UNSENT_FILES = 80
 """More files than a server keeps open (MOST_FILES)."""
 REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
 """REFUSED_LEAST failed calls within this time are a loop without a pause (RETRY_DELAY: 20 ms)."""
-EACH_WORKER = 4
-"""The ends of pipes and socket pairs that each new process or thread may add."""
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
 """In each round, one connection sends OF_EACH_KIND requests of each kind. Then a few clients with
 new connections come, ALONE times."""
-LEAK_BYTES = 4096
-"""Growth in each round that counts as a leak: a page. Without a leak a server stops growing after
-each of its threads has served some clients."""
 QUIET_SECONDS = 0.5
-OUTAGE_PAGES, OUTAGE_SECONDS = 20, 0.05
-"""The number of pages, and the pause after each. Together the pauses take a second; the server
-tries Redis again every 250 ms (REDIS_RETRY)."""
 FEW_TASKS = Limits(tasks=40, others=0)
 """The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
@@ -98,10 +87,9 @@ def visit(scene: Scene, count: int) -> None:
 
 
 def reset(scene: Scene) -> None:
-    """Reset connections, half of them in the middle of a head and half in the middle of a body.
-    Raises Failed if descriptors of these connections stay open."""
+    """Reset connections in heads and bodies. Raises Failed if their descriptors stay open."""
     before = scene.pids()
-    leave(scene, *[HALF, HALF_BODY] * (RESETS // 2), pause=RESET_SECONDS)
+    leave(scene, *[HALF, HALF_BODY] * (RESETS // 2), pause=0.01)
     seen = f"{RESETS} clients reset their connections in a head or a body"
     require_closed(scene, seen)
     require_alive(scene, before, seen)
@@ -118,12 +106,9 @@ def descriptors(scene: Scene) -> None:
         failed = error
     twice = scene.traced(CLOSED_TWICE)[begun:]
     if twice and not (isinstance(failed, Failed) and failed.fault != "no-answer"):
-        raise Failed(
-            "closes-twice",
-            f"{len(twice)} calls of close() failed with EBADF, because the descriptor was not open"
-            + (f"; a client got no response: {failed}" if failed else ""),
-            proof=(TRACE, twice),
-        )
+        seen = "calls of close() failed with EBADF, because the descriptor was not open"
+        seen += f"; a client got no response: {failed}" if failed else ""
+        raise Failed("closes-twice", f"{len(twice)} {seen}", proof=(TRACE, twice))
     if failed is not None:
         raise failed
 
@@ -134,29 +119,26 @@ def left_open(scene: Scene) -> None:
     count = scene.dice.randint(50, 70)
     old, workers = channels(scene), scene.tasks()
     visit(scene, count)
-    require_closed(scene, f"{count} clients came and went")
+    seen = f"{count} clients came and went"
+    require_closed(scene, seen)
 
     def new() -> int:
-        more = EACH_WORKER * max(0, scene.tasks() - workers)
+        more = 4 * max(0, scene.tasks() - workers)  # each new worker may add pipes and pairs
         return max(0, len(channels(scene) - old) - more)
 
-    left = f"{count} clients came and went; {{}} pipes, socket pairs or event descriptors "
-    left += "created meanwhile are still open"
+    kinds = "pipes, socket pairs or event descriptors created meanwhile"
+    left = f"{seen}; {{}} {kinds} are still open"
     require_few(scene, new, SLACK, "descriptor-leak", left)
     unsent_files(scene)
     redis(scene)
 
 
 def talk_on(
-    scene: Scene,
-    stack: ExitStack,
-    client: Client,
-    data: bytes,
-    method: str,
-    fault: FaultName = "no-answer",
+    scene: Scene, stack: ExitStack, client: Client, data: bytes, fault: FaultName = "no-answer"
 ) -> Client:
     """Send a request. Return the client for the next request: a new client if the server closes the
     connection. `fault`: see `Scene.talk`."""
+    method = data.partition(b" ")[0].decode()
     if not scene.talk(client, data, method, fault).closes:
         return client
     client.close()
@@ -164,28 +146,24 @@ def talk_on(
 
 
 def unsent_files(scene: Scene) -> None:
-    """Clients request many files, but get none of their bytes (HEAD, 304, 416). Raises Failed if
-    the files stay open. All requests use one connection while the server keeps it, so that they
-    reach one process."""
-    asked = (("HEAD", ()), ("GET", ("If-None-Match: *",)), ("GET", ("Range: bytes=900000-",)))
+    """Request many files, but none of their bytes (HEAD, 304, 416). Raises Failed if the files stay
+    open. The requests use one connection while the server keeps it: they reach one process."""
+    asked = ("HEAD",), ("GET", "If-None-Match: *"), ("GET", "Range: bytes=900000-")
     with ExitStack() as stack:
         client = stack.enter_context(scene.client())
         for number in range(UNSENT_FILES):
             file = scene.site.put(f"{word(scene.dice)}{number}.bin", b"a" * 9000)
-            for method, fields in asked:
-                data = request(method, f"/{file.name}", *fields)
-                client = talk_on(scene, stack, client, data, method)
+            for method, *fields in asked:
+                client = talk_on(scene, stack, client, request(method, f"/{file.name}", *fields))
             file.unlink()
-    seen = (
-        f"{UNSENT_FILES} files were requested with HEAD, If-None-Match and a Range beyond the end"
-    )
-    require_closed(scene, seen, "of files")
+    seen = "files were requested with HEAD, If-None-Match and a Range beyond the end"
+    require_closed(scene, f"{UNSENT_FILES} {seen}", "of files")
 
 
 def redis(scene: Scene) -> None:
     """The server returns the Redis connection after each page. If no connection is returned, the
     last pages may get no response, because the server waits for a free connection."""
-    pages = scene.dice.randint(*PAGES)
+    pages = scene.dice.randint(30, 40)  # more than the allowed connections to Redis
     unanswered: Failed | None = None
     read = 0
     try:
@@ -227,16 +205,12 @@ def processes(scene: Scene) -> None:
 
 def end_together(scene: Scene) -> None:
     """Children end while their parent is stopped, so one SIGCHLD reports all of them."""
-    with ExitStack() as stack:
-        held = hold(scene, stack, AT_ONCE)
-        with scene.suspended([scene.pid]):
-            for half in held:
-                half.client.close()
-            scene.watch.sleep(SETTLE_SECONDS)
-    require_reaped(
-        scene,
-        f"{AT_ONCE} clients left while the first process was stopped (SIGSTOP), and it continued",
-    )
+    with hold(scene, AT_ONCE) as held, scene.suspended([scene.pid]):
+        for half in held:
+            half.client.close()
+        scene.watch.sleep(SETTLE_SECONDS)
+    seen = "clients left while the first process was stopped (SIGSTOP), and it continued"
+    require_reaped(scene, f"{AT_ONCE} {seen}")
 
 
 def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
@@ -247,43 +221,32 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
     require_reaped(scene, f"{count} clients came and went")
     rounds = f"in each of {GROWTH_ROUNDS} rounds {count} clients came and went"
     if not scene.until(lambda: scene.tasks() <= before + SLACK, seconds):
-        return Failed(
-            "workers-pile-up",
-            f"{rounds}; before the last round the server had {before} processes and threads, now "
-            f"it has {scene.tasks()}",
-        )
+        had = f"before the last round the server had {before} processes and threads"
+        return Failed("workers-pile-up", f"{rounds}; {had}, now it has {scene.tasks()}")
     # Each thread has mappings for its stack and a guard page. Heaps have fewer mappings.
     if not scene.until(lambda: mappings(scene) < mapped + count, seconds):
-        return Failed(
-            "not-joined",
-            f"{rounds}, and their processes and threads ended; but before the last round there "
-            f"were {mapped} memory mappings, now there are {mappings(scene)}",
-        )
+        had = f"before the last round there were {mapped} memory mappings"
+        seen = f"{rounds}, and their processes and threads ended; but {had}, now there are"
+        return Failed("not-joined", f"{seen} {mappings(scene)}")
     return None
 
 
 def workers_die(scene: Scene) -> None:
-    """Kill all processes except the first: the server reaps these processes, and serves clients
-    again."""
-    for _ in range(ONES):
+    """Kill all processes except the first: the server reaps them, and serves clients again."""
+    for _ in range(3):
         one = sorted(set(scene.pids()) - {scene.pid})[:1]
         scene.kill(one)
         scene.until(lambda one=one: not set(one) & set(scene.pids()))  # type: ignore[misc]
-    with ExitStack() as stack:
-        hold(scene, stack, 1)
+    with hold(scene, 1):
         killed = set(scene.pids()) - {scene.pid}
         scene.kill(killed)
     if not killed:
         return
-    left = f"{len(killed)} processes were killed; {scene.timeout:.0f} s later {{}} are still in "
-    left += "the process table"
+    late = f"{scene.timeout:.0f} s"
+    left = f"{len(killed)} processes were killed; {late} later {{}} are still in the process table"
     require_few(scene, lambda: len(killed & set(scene.pids())), 0, "zombies", left)
-    with scene.unanswered(
-        "worker-not-replaced",
-        f"all {len(killed)} processes but the first were killed; the next client got no response "
-        f"within {scene.timeout:.0f} s",
-        sure=True,
-    ):
+    seen = f"all {len(killed)} processes but the first were killed; the next client got no response"
+    with scene.unanswered("worker-not-replaced", f"{seen} within {late}", sure=True):
         scene.file()
 
 
@@ -294,23 +257,22 @@ def memory(scene: Scene) -> None:
     with redis_gone(scene):
         before = useless_descriptors(scene)
         require_no_growth(scene, "redis-stops-all")
-        for _ in range(OUTAGE_PAGES):
+        for _ in range(20):  # meanwhile the server tries Redis again four times (REDIS_RETRY)
             scene.get("/guestbook", fault="redis-stops-all")
-            scene.watch.sleep(OUTAGE_SECONDS)
+            scene.watch.sleep(0.05)
         seen = f"{before} descriptors were open; then pages were requested while Redis was down"
         require_closed(scene, seen, "without a client or Redis", before + 1)
     returns(scene, "was down while hundreds of pages were requested, and was started again")
 
 
 def require_no_growth(scene: Scene, fault: FaultName) -> None:
-    """Raise Failed if memory grows in each of several rounds; `fault`: the fault if no response
-    arrives."""
+    """Raise Failed if memory grows in each of several rounds; `fault`: see `Scene.talk`."""
     path = scene.site.first
     # All requests use one connection while the server keeps it, so leaks of one process add up.
     kept = [
-        *(("GET", request("GET", p)) for p in (path, "/guestbook", "/go/nowhere", "/missing")),
-        ("HEAD", request("HEAD", path)),
-        ("POST", request("POST", "/guestbook", FORM, body=b"guest-name=&guest-remarks=")),
+        *(request("GET", one) for one in (path, "/guestbook", "/go/nowhere", "/missing")),
+        request("HEAD", path),
+        request("POST", "/guestbook", FORM, body=b"guest-name=&guest-remarks="),
     ]
     sizes: list[int] = []
     tasks = scene.tasks()
@@ -319,29 +281,28 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
         while len(sizes) < WARM_ROUNDS + ROUNDS:
             if client.ends(LOOK_SECONDS):  # on a busy machine a round may exceed IDLE_TIMEOUT
                 client = stack.enter_context(scene.client())
-            for method, data in kept * OF_EACH_KIND:
-                client = talk_on(scene, stack, client, data, method, fault)
+            for data in kept * OF_EACH_KIND:
+                client = talk_on(scene, stack, client, data, fault)
             for _ in range(ALONE):
                 scene.ask(request("GET", path, CLOSE), fault=fault)
                 scene.ask(INVALID, fault=fault)
                 leave(scene, HALF, HALF_BODY, request("GET", scene.site.big[0]))
             scene.until(lambda: scene.tasks() <= tasks + 1, QUIET_SECONDS)
             sizes.append(scene.memory())
-            if len(sizes) > WARM_ROUNDS and sizes[-1] - sizes[-2] < LEAK_BYTES:
+            if len(sizes) > WARM_ROUNDS and sizes[-1] - sizes[-2] < 4096:  # a page
                 return
     grown = [after - before for before, after in pairwise(sizes[WARM_ROUNDS - 1 :])]
     when = "" if fault == "no-answer" else " without Redis"
-    raise Failed(
-        "memory-leak",
+    seen = (
         f"{ROUNDS} rounds{when}, each with {OF_EACH_KIND * len(kept)} requests on one connection "
         f"and {5 * ALONE} other clients, some of which left early: memory use grew by "
-        f"{min(grown) >> 10} to {max(grown) >> 10} KB a round",
+        f"{min(grown) >> 10} to {max(grown) >> 10} KB a round"
     )
+    raise Failed("memory-leak", seen)
 
 
 def limit(scene: Scene) -> None:
-    """The server serves all clients, although more clients connect at the same time than processes
-    and threads are allowed."""
+    """The server serves more clients at the same time than processes and threads are allowed."""
     if user() is None:
         raise NotHere("only root can limit the server's processes without limiting the grader's")
     data = request("GET", scene.site.first, CLOSE)
@@ -364,16 +325,14 @@ def limit(scene: Scene) -> None:
         share = busy() if time.monotonic() - begun > ACCEPTED_IN / 2 else 0.0
         came = scene.together([partial(rest, client) for client in clients])
     scene.alive()
+    seen = f"{CROWD} clients connected at the same time"
     if came.count("200") < CROWD:
-        raise Failed(
-            "dies-at-limit",
-            f"{CROWD} clients connected at the same time, and {FEW_TASKS.tasks} processes and "
-            f"threads are allowed; {came.count('dropped')} clients were disconnected, and "
-            f"{came.count('late')} got no response within {scene.timeout:.0f} s",
-        )
-    few = f"{CROWD} clients connected at the same time, with few processes and threads allowed"
+        seen += f", and {FEW_TASKS.tasks} processes and threads are allowed; "
+        seen += f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got "
+        raise Failed("dies-at-limit", f"{seen}no response within {scene.timeout:.0f} s")
     if share > scene.most_share:
-        raise Failed("spins", f"{few}; while some clients waited, {in_words(share)}", sure=False)
+        seen += ", with few processes and threads allowed; while some clients waited, "
+        raise Failed("spins", f"{seen}{in_words(share)}", sure=False)
 
 
 def at_descriptor_limit(scene: Scene) -> None:
@@ -381,8 +340,7 @@ def at_descriptor_limit(scene: Scene) -> None:
     sleeps, and answers all clients. A file and Redis need descriptors, too."""
     scene.gives_up = "dies-at-limit"
     crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left")
-    with ExitStack() as stack:
-        held = hold(scene, stack, MORE, PAGE)
+    with hold(scene, MORE, PAGE) as held:
         for half in held:
             half.client.send(half.rest)
         seen = f"{MORE} clients requested the guestbook at once, and {FEW_DESCRIPTORS.descriptors} "
@@ -396,8 +354,8 @@ def at_descriptor_limit(scene: Scene) -> None:
 
 
 def stay(scene: Scene) -> None:
-    """MORE clients, too many for the descriptors, send a request each and stay connected. All get a
-    response soon, because the server keeps no connection while other clients wait."""
+    """MORE clients send a request each and stay connected. All get a response soon, because the
+    server keeps no connection while other clients wait."""
     scene.timeout = STAY_SECONDS
     with scene.clients(MORE, scene.site.file(scene.site.first).data) as held:
         for number, client in enumerate(held, 1):
@@ -407,24 +365,26 @@ def stay(scene: Scene) -> None:
                 scene.talk(client, b"")
 
 
-def refused(scene: Scene) -> None:
-    """For a while each accept() returns EMFILE: the server waits between its attempts."""
-    with scene.unanswered("interrupted-call", "accept() returned EMFILE for a while", sure=False):
+def require_served(scene: Scene, seen: str) -> None:
+    """Raise Failed unless all of ACCEPTS clients get a file; `seen`: how accept() fails."""
+    with scene.unanswered("interrupted-call", seen, sure=False):
         for _ in range(ACCEPTS):
             scene.file()
+
+
+def refused(scene: Scene) -> None:
+    """For a while each accept() returns EMFILE: the server waits between its attempts."""
+    seen = "accept() returned EMFILE for a while"
+    require_served(scene, seen)
     times: dict[str, list[float]] = defaultdict(list)
     for line in scene.traced(r"accept.* = -1 EMFILE"):
         thread, when, *_ = line.split()
         times[thread].append(float(when))
     for thread, failed in times.items():
-        quickest = min(
-            (b - a for a, b in zip(failed, failed[REFUSED_LEAST - 1 :], strict=False)),
-            default=math.inf,
-        )
-        if quickest < REFUSED_SECONDS:
-            seen = f"accept() returned EMFILE for a while; thread {thread} called it "
-            seen += f"{REFUSED_LEAST} times within {quickest:.3f} s"
-            raise Failed("spins", seen, sure=False)
+        spans = [b - a for a, b in zip(failed, failed[REFUSED_LEAST - 1 :], strict=False)]
+        if (quickest := min(spans, default=math.inf)) < REFUSED_SECONDS:
+            called = f"thread {thread} called it {REFUSED_LEAST} times within {quickest:.3f} s"
+            raise Failed("spins", f"{seen}; {called}", sure=False)
 
 
 def accepts(scene: Scene) -> None:
@@ -434,9 +394,7 @@ def accepts(scene: Scene) -> None:
         raise NotHere("with EPOLLET accept() returns EAGAIN only if no client waits")
     seen = "every second call of accept() returned EAGAIN, as after its receive timeout"
     before = set(scene.pids())
-    with scene.unanswered("interrupted-call", seen, sure=False):
-        for _ in range(ACCEPTS):
-            scene.file()
+    require_served(scene, seen)
     if ended := before - set(scene.pids()):
         what = f"{len(ended)} of {len(before)} processes ended"
         raise Failed("interrupted-call", f"{seen}; {what}")

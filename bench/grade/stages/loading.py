@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The server under load, compared with the seven servers.
 
-The load is generated and checked as in a sweep, by `bench.load.ab` and `bench.sweep.checks`. The
-start of a server and the measurement of its CPU time differ. A sweep's agent starts servers with
-full rights; here the graded server and the seven servers run in the sandbox (`Scene.guarded`). A
-sweep reads the server's CPU time during the load from a cgroup, which not every sandbox allows.
-Therefore the CPU time from start to end of each server is compared.
+The load is generated and checked as in a sweep, but all servers run in the sandbox. It may not
+allow cgroups, so the CPU time from start to end of each server is compared.
 """
 
 import statistics
@@ -22,18 +19,15 @@ from bench.subjects.subject import discover
 from bench.sweep.checks import Asked, first_failure, load_checks
 
 REQUESTS, CLIENTS = 1000, 30
+ASKED = f"{REQUESTS} requests from {CLIENTS} concurrent clients"
 AB_SECONDS = 12.0
-END_SECONDS = 6.0
-REPLACED_SECONDS = 1.0
-"""The time in which a server replaces workers that have ended."""
 DEAR_RATIO = 3.0
 """The limit of the CPU time per request, relative to the most expensive of the seven servers."""
 
 
 def load(scene: Scene) -> str:
     """Run ab and compare the CPU time per request with the seven servers; return the result. The
-    CPU time is checked before ab's time limit: on a busy machine a high CPU time can be the
-    cause."""
+    CPU time is checked before ab's time limit, because it may be the cause."""
     cost, late = _loaded(scene)
     seven = [name for name in discover(ROOT)[:7] if (ROOT / name).exists()]
     others = {}
@@ -68,21 +62,19 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
         failure, answered = _failure(came, len(content))
         if failure and not answered:
             raise failure
-        if not scene.until(lambda: scene.tasks() >= before, REPLACED_SECONDS):
-            raise Failed(
-                "workers-end",
-                f"before {REQUESTS} requests from {CLIENTS} concurrent clients the server had "
-                f"{before} processes and threads, afterwards {scene.tasks()}",
-            )
+        # Within a second a server replaces workers that have ended.
+        if not scene.until(lambda: scene.tasks() >= before, 1.0):
+            had = f"the server had {before} processes and threads, afterwards {scene.tasks()}"
+            raise Failed("workers-end", f"before {ASKED} {had}")
         # From the kernel (getrusage(2)), not from the server's own output.
         used = rusage_of_reaped().total
-        scene.end_by_itself(END_SECONDS)
+        scene.end_by_itself(6.0)
         ended = scene.stop()
         took = rusage_of_reaped().total - used
     counted = ended and ended.statistics and ended.statistics.requests
     if counted not in (None, REQUESTS) and failure is None:
-        seen = f"{REQUESTS} requests from {CLIENTS} concurrent clients were answered"
-        raise Failed("miscounts", f"{seen}; the server's statistics at its end have {counted}")
+        told = f"the server's statistics at its end have {counted}"
+        raise Failed("miscounts", f"{ASKED} were answered; {told}")
     return took / (answered or REQUESTS), failure
 
 
@@ -93,8 +85,7 @@ def _failure(came: Outcome, length: int) -> tuple[Failed | None, int]:
     failure = first_failure(checks)
     if failure is None:
         return None, 0
-    asked = f"{REQUESTS} requests from {CLIENTS} concurrent clients"
     some_failed = any(check.name == "none failed" and not check.holds for check in checks)
     only_late = came.timed_out and came.figures and not some_failed
     answered = came.completed if only_late else 0
-    return Failed("fails-under-load", f"{asked}: {failure.detail}"), answered or 0
+    return Failed("fails-under-load", f"{ASKED}: {failure.detail}"), answered or 0

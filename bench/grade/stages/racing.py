@@ -4,7 +4,6 @@
 import re
 import signal
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +14,7 @@ from bench.grade.scene import FORM, INVALID, SMALL_BUFFER, Scene
 from bench.grade.server import ENDED_BY
 from bench.grade.stages.clients import hold, leave, mixture
 from bench.grade.stages.comparing import Requests, Sent, responses
-from bench.grade.stages.redis import redis_gone, redis_silent, spoil_guestbook
+from bench.grade.stages.redis import after_errors, redis_gone, redis_silent
 from bench.grade.stages.situations import play
 from bench.host.process import StartError
 from bench.load.client import request
@@ -24,11 +23,7 @@ RACERS, ROUNDS, LEAVERS, CLIENTS = 8, 2, 4, 3
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
 SETTLE_SECONDS, ASKED_SECONDS = 0.02, 0.1
 MORE_TIMEOUT = 2
-"""The factor for the timeout of clients, because a sanitizer slows the server down. A client still
-waits less than REQUEST_TIMEOUT: otherwise a server whose only answer is 408 would use up the time
-of all checks."""
-LONG_REMARK = 900
-"""The length of a remark, so large that a page grows in large steps."""
+"""The factor for the timeout of clients: a sanitizer slows the server down."""
 _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
 
 
@@ -77,16 +72,13 @@ OPTIONS = (f"ASAN_OPTIONS=exitcode={REPORTED}:detect_stack_use_after_return=1",)
 def sanitized(scene: Scene) -> str:
     """Run the server under load, built with a sanitizer: the thread sanitizer if the server has
     threads, otherwise the sanitizers for addresses and undefined behaviour. Return a note."""
-    with scene.started(), ExitStack() as stack:
-        hold(scene, stack, 3)
+    with scene.started(), hold(scene, 3):
         sanitizer = THREADS if scene.tasks() > len(scene.pids()) else MEMORY
     assert scene.built is not None
+    flags = f"{_COMMON} {sanitizer.flag}" + (f" {STOPS}" if sanitizer is MEMORY else "")
     try:
-        server, _ = scene.built.make(
-            sanitizer.flavour,
-            (f"{_COMMON} {sanitizer.flag}" + (f" {STOPS}" if sanitizer is MEMORY else ""),),
-            min(COMPILE_SECONDS, scene.left()),
-        )
+        seconds = min(COMPILE_SECONDS, scene.left())
+        server, _ = scene.built.make(sanitizer.flavour, (flags,), seconds)
     except NotBuilt as error:
         require_runs(scene, sanitizer)
         how = f"built with {sanitizer.flag}: "
@@ -159,7 +151,7 @@ def _ask_all(scene: Scene, listed: Sequence[bytes]) -> None:
 def _race(scene: Scene) -> None:
     """Send requests of all kinds, some of them invalid, and let clients leave early."""
     small, big = scene.site.first, scene.site.big[0]
-    body = b"guest-name=a&guest-remarks=" + LONG_REMARK * b"b"
+    body = b"guest-name=a&guest-remarks=" + 900 * b"b"  # a page grows in large steps
     remark = request("POST", "/guestbook", FORM, body=body)
     for _ in range(ROUNDS):
         if _BEGUN.search(scene.said()):
@@ -178,8 +170,7 @@ def _race(scene: Scene) -> None:
 
 
 def _leave_while_redis_works(scene: Scene) -> None:
-    """Clients leave while their pages wait for Redis, which replies afterwards. Each client has
-    already used its connection for a request."""
+    """Clients that have got a file leave while their pages wait for Redis, which replies later."""
     with scene.clients(LEAVERS if scene.several else 1) as clients:
         for client in clients:
             scene.talk(client, request("GET", scene.site.first))
@@ -195,13 +186,10 @@ def _leave_while_redis_works(scene: Scene) -> None:
 
 def _without_redis(scene: Scene) -> None:
     """Request pages while Redis replies with an error, and while Redis is down."""
-    if _BEGUN.search(scene.said()):
-        return
-    spoil_guestbook(scene)
-    scene.together([lambda: scene.get("/guestbook")] * RACERS)
-    scene.redis.prepare()
-    with redis_gone(scene):
-        scene.together([lambda: scene.get("/guestbook")] * RACERS)
+    if not _BEGUN.search(scene.said()):
+        after_errors(scene, RACERS)
+        with redis_gone(scene):
+            scene.together([lambda: scene.get("/guestbook")] * RACERS)
 
 
 def _pieces(said: str) -> list[str]:

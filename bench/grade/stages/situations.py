@@ -40,7 +40,6 @@ from bench.load.client import Client, NoAnswer, Response
 from bench.services.redis_server import connect
 
 FILE = Path(__file__).parents[1] / "situations.toml"
-KEYS = ("guestbook_remarks", "visitor_count")
 LOGGED = re.compile(r'(?m)^([\d.]+ - - \[\d+/\w+/\d+:\d+)(?::\d+:\d+)( .*\] ".*" \d+ [\d-]+)$')
 UNAVAILABLE_LINE = re.compile(" 50[23] [0-9]+$")
 """LOGGED matches a line of the access log; its groups leave out minutes and seconds, which are not
@@ -60,8 +59,7 @@ SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
 
 
 class Situation(BaseModel):
-    """A situation: its steps, and the fault that a difference proves; situations.toml explains the
-    fields."""
+    """A situation; situations.toml explains the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -85,12 +83,12 @@ DECLARED = declaration(SituationFile, FILE)
 
 
 class Actor:
-    """A server in a situation, and its clients. Each step has a method, e.g. `_send` for `send`:
-    the method gets the first word and the other words, and returns what a client has received."""
+    """A server in a situation, and its clients. The method of a step, e.g. `_send` for `send`, gets
+    the first word and the other words, and returns what a client has received."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._clients: dict[bytes, Client] = {}
+        self.clients: dict[bytes, Client] = {}
         self._methods: dict[bytes, str] = {}
         """The method of each client's last request."""
         self._before = 0
@@ -100,35 +98,31 @@ class Actor:
         found: Callable[[bytes, bytes], bytes | None] | None = getattr(self, f"_{verb}", None)
         return found
 
-    def knows(self, name: bytes) -> bool:
-        """Return whether a client is connected."""
-        return name in self._clients
-
     def close(self) -> None:
         """Close all clients."""
-        for client in self._clients.values():
+        for client in self.clients.values():
             client.close()
 
     def _send(self, name: bytes, data: bytes, buffer: int = 0) -> None:
-        if name not in self._clients:
-            self._clients[name] = self._scene.client(buffer)
+        if name not in self.clients:
+            self.clients[name] = self._scene.client(buffer)
         self._methods[name] = data.partition(b" ")[0].decode("latin-1")
         with contextlib.suppress(OSError):  # the next step reads no response
-            self._clients[name].send(data)
+            self.clients[name].send(data)
 
     def _slow(self, name: bytes, data: bytes) -> None:
         self._send(name, data, SMALL_BUFFER)
 
     def _read(self, name: bytes, _: bytes) -> bytes:
-        if name not in self._clients:  # the last response has announced the end
+        if name not in self.clients:  # the last response has announced the end
             return b""
         try:
-            answer = self._clients[name].answer(self._methods[name])
+            answer = self.clients[name].answer(self._methods[name])
             over, received = answer.closes, answer.head + b"\r\n\r\n" + answer.body
         except NoAnswer as error:
             over, received = True, error.received + (b"" if error.in_time else OPEN)
         if over:
-            self._clients.pop(name).close()
+            self.clients.pop(name).close()
         return DATE.sub(b"", received)
 
     def _ask(self, name: bytes, data: bytes) -> bytes:
@@ -136,11 +130,11 @@ class Actor:
         return self._read(name, b"")
 
     def _end(self, name: bytes, _: bytes) -> bytes:
-        with self._clients.pop(name) as client:
+        with self.clients.pop(name) as client:
             return rest(client)
 
     def _reset(self, name: bytes, _: bytes) -> None:
-        self._clients.pop(name).reset()
+        self.clients.pop(name).reset()
 
     def _redis(self, name: bytes, words: bytes) -> None:
         with connect(self._scene.redis_url) as client:
@@ -175,8 +169,7 @@ def cut_redis(scene: Scene) -> None:
 
 
 def kill_redis(scene: Scene) -> None:
-    """Kill Redis, which resets its connections. The server may keep the sockets of these
-    connections until it uses them."""
+    """Kill Redis. The server may keep the sockets of reset connections until it uses them."""
     with as_grader(scene) as client:
         scene.killed += len(client.client_list()) - 1
     scene.redis.kill()
@@ -184,8 +177,8 @@ def kill_redis(scene: Scene) -> None:
 
 @contextlib.contextmanager
 def small_buffers() -> Iterator[None]:
-    """Give new sockets a small send buffer during the `with` block. Do nothing if the examination
-    has no network namespace of its own, because this would change the user's machine."""
+    """Give new sockets a small send buffer during the `with` block, but only in a network namespace
+    of the examination: otherwise this would change the user's machine."""
     with contextlib.ExitStack() as stack:
         if apart():
             usual = SEND_BUFFER.read_text()
@@ -221,16 +214,11 @@ def stage_steps(scene: Scene, name: str, others: bytes) -> dict[bytes, Callable[
 
 def play(scene: Scene, check: str) -> None:
     """Play all situations of a check on both servers. Raises Failed if they differ."""
-    chosen = [
-        one
-        for one in DECLARED.situation
-        if one.check == check
-        and not (one.several and not scene.several)
-        and not (one.nohup and not scene.nohup)
-    ]
     with beside_reference(scene) as pair:
-        for one in chosen:
-            act(pair, one)
+        for one in DECLARED.situation:
+            is_possible = scene.several >= one.several and scene.nohup >= one.nohup
+            if one.check == check and is_possible:
+                act(pair, one)
         if scene.nohup:
             require_same_output(pair)
             require_same_messages(pair)
@@ -263,11 +251,9 @@ def act(pair: Pair, situation: Situation) -> None:
     mine, its = map(data_in_redis, (pair.mine, pair.its))
     for key, value in its.items():
         if mine[key] != value:
-            raise Failed(
-                situation.fault or "wrong-answer",
-                f"{situation.name}: afterwards {key} in Redis is {mine[key][-SHOWN:]!r}; with the "
-                f"reference server it is {value[-SHOWN:]!r}",
-            )
+            seen = f"{situation.name}: afterwards {key} in Redis is {mine[key][-SHOWN:]!r}; with "
+            seen += f"the reference server it is {value[-SHOWN:]!r}"
+            raise Failed(situation.fault or "wrong-answer", seen)
 
 
 def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
@@ -278,7 +264,7 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
     if its is None or mine is None:
         stage_steps(pair.mine, first.decode(), others)[verb]()
         return
-    is_kept = actors[0].knows(first)
+    is_kept = first in actors[0].clients
     right, here = its(first, others) or b"", mine(first, others) or b""
     if not pair.same(here, right):
         pair.mine.alive()
@@ -286,9 +272,8 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
         # On a busy machine the reference server may be too late.
         failed = difference(step, cause(others, here, right), here, right, sure=right != b"")
         if verb == b"ask" and is_kept:
-            alone, wrong, wanted = map(
-                Response.of, (responses(pair.mine, Sent([others])), here, right)
-            )
+            received = responses(pair.mine, Sent([others])), here, right
+            alone, wrong, wanted = map(Response.of, received)
             if is_like(alone, wanted, wrong):
                 failed.fault = "state-left"
                 failed.seen += "; on a new connection the same request is answered correctly"
@@ -299,20 +284,15 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
 def is_like(one: Response | None, this: Response | None, that: Response | None) -> bool:
     """Return whether a response is like `this` and not like `that`: in its status, or in its body
     if `this` and `that` have the same status."""
-
-    def status(of: Response | None) -> int:
-        return of.status if of else 0
-
-    if status(this) != status(that):
-        return status(one) == status(this)
-    return (one.body if one else b"") == (this.body if this else b"")
+    one, this, that = (response or Response(0, b"", b"") for response in (one, this, that))
+    return one.body == this.body if this.status == that.status else one.status == this.status
 
 
 def data_in_redis(scene: Scene) -> dict[str, str]:
     """Return the data of the guestbook by key."""
     found = {}
     with connect(scene.redis_url) as client:
-        for key in KEYS:
+        for key in ("guestbook_remarks", "visitor_count"):
             is_list = client.type(key) == b"list"
             found[key] = repr(client.lrange(key, 0, -1) if is_list else client.get(key))
     return found

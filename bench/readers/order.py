@@ -10,7 +10,6 @@ the measured rates if other programs used a part of the server's CPU.
 Servers share a rank if no two of them differ significantly.
 """
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -175,7 +174,7 @@ def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]
 
 def sharing(ranked: Sequence[Ranked]) -> list[list[Ranked]]:
     """Return the servers of each rank, the best rank first."""
-    return [list(group) for _, group in itertools.groupby(ranked, key=lambda one: one.place)]
+    return list(grouped((one.place, one) for one in ranked).values())
 
 
 def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:

@@ -48,8 +48,7 @@ class Comparison:
 
     @property
     def judged(self) -> bool:
-        """Return whether the comparison counts as met or missed: it has a limit, or a figure is
-        missing."""
+        """Return whether it counts as met or missed: it has a limit, or a figure is missing."""
         return self.expect.limit is not None or self.value is None
 
     @property
@@ -71,8 +70,7 @@ def _within(value: float, expect: Expect) -> bool:
 
 
 def expected_of(results: Results) -> list[Expect]:
-    """Return the expectations in a record; if the record has none, the expectations of
-    measure.toml."""
+    """Return the expectations in a record; if it has none, those of measure.toml."""
     said = toml_of(STANDARD)["expect"]
     standard = [Expect.model_validate(one) for one in said] if isinstance(said, list) else []
     return results.expect or standard

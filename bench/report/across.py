@@ -333,8 +333,7 @@ def family_row(study: Study, point: Point) -> Row:
 
 
 def one_instance(study: Study, point: Point) -> Point | None:
-    """Return the point of one instance with the same balancer and level; None if this point is not
-    valid."""
+    """Return the valid point of one instance with the same balancer and level, or None."""
     alone = point.conditions._replace(instances=1)
     found = study.find(point.subject, alone, point.level)
     return found if found and found.held else None

@@ -7,7 +7,6 @@ The figure is the median of these ratios. If a run is missing or not valid, ther
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -61,8 +60,7 @@ class ServerCost:
         return (_median(self.cost), *calls)
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """A server with and without one change."""
 
     name: str

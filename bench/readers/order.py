@@ -12,8 +12,7 @@ Servers share a rank if no two of them differ significantly.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from bench.records.conditions import Conditions
 from bench.records.figures import grouped
@@ -30,8 +29,7 @@ STALLS = {
 """The texts for values of `Results.stalled_by`."""
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A server in a ranking."""
 
     subject: str
@@ -44,8 +42,7 @@ class Ranked:
     can exist, because "no significant difference" is not a transitive relation."""
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """A ranking of all servers that have a figure, the best first."""
 
     conditions: Conditions

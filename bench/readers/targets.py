@@ -6,8 +6,8 @@ even the baseline misses a limit, the limit is out of reach on this machine.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -27,8 +27,7 @@ USUAL = {"idle": 0, "without": "", "change": ""}
 Points = Mapping[CellKey, Point]
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A data point, and its limit or the data point that it is compared with."""
 
     expect: Expect

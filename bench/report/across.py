@@ -9,7 +9,6 @@ balancer only are a family.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -75,8 +74,7 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """One kind of figure of all servers under several conditions, at one level."""
 
     kind: ContrastKind

@@ -3,7 +3,7 @@
 each server passes, and why it fails at a higher level."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
@@ -167,8 +167,7 @@ def finding(study: Study, scenario: Conditions, level: int) -> str:
 # ---- The levels that each server passes ----
 
 
-@dataclass(frozen=True)
-class Holding:
+class Holding(NamedTuple):
     """The levels that one server under test passes in one scenario."""
 
     subject: str

@@ -12,7 +12,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bench.records.conditions import Conditions
 from bench.records.figures import grouped
@@ -33,8 +33,7 @@ CLOSES = {"iterative": "it closes a connection after one response, because all o
 own file."""
 
 
-@dataclass(frozen=True)
-class PeerRow:
+class PeerRow(NamedTuple):
     """A server's published results and today's result."""
 
     subject: str
@@ -63,8 +62,7 @@ class PeerRow:
         return not 1 / MANY < self.carries / then < MANY
 
 
-@dataclass(frozen=True)
-class PeersTable:
+class PeersTable(NamedTuple):
     """All servers of a study under one load."""
 
     scenario: Conditions

@@ -7,7 +7,7 @@ of CPU time on each request cannot serve more than 1/D requests per second. At a
 per second the host's utilisation is X * D. The slowest host limits the whole system.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -125,14 +125,13 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
 # ---- Comparison with measured rates ----
 
 
-def predictions(results: Results) -> list[Prediction]:
-    """Return for each server the predicted and the best measured rate with 1, 2, 4 instances.
+def predictions(results: Results) -> Iterator[Prediction]:
+    """Yield for each server the predicted and the best measured rate with 1, 2, 4 instances.
 
     The prediction uses the CPU cost of a request with one instance behind nginx (the reference) and
     the CPU limit of each host. It does not use the measured rate of the reference.
     """
     rated = [point for point in data_points(results).values() if point.held]
-    found = []
     for conditions in results.conditions():
         if conditions.balancer == "none" or conditions.mode == "open":
             continue
@@ -141,8 +140,7 @@ def predictions(results: Results) -> list[Prediction]:
             if same:
                 best = max(same, key=lambda point: (point["rate"], point.level))
                 ends = limit_of(demand, conditions.instances, results.hosts, conditions.quota)
-                found.append(Prediction(best, *ends))
-    return found
+                yield Prediction(best, *ends)
 
 
 def limit_of(
@@ -156,12 +154,9 @@ def limit_of(
     """
     costs = demand._asdict()
     ends = [
-        (
-            _may_use(host, host.cpus if host.role == "nginx" else 1) * 1e6 / costs[host.role],
-            host.name,
-        )
-        for host in hosts
-        if host.role != "server" and costs[host.role]
+        (_may_use(h, h.cpus if h.role == "nginx" else 1) * 1e6 / costs[h.role], h.name)
+        for h in hosts
+        if h.role != "server" and costs[h.role]
     ]
     servers = [host for host in hosts if host.role == "server"]
     for number, host in enumerate(servers[:instances]):
@@ -223,8 +218,7 @@ def demand_table(costs: Sequence[RequestCost]) -> Table:
 
 
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
-    """Return a table of the capacity of fleets, with one Redis host and with keys spread over
-    many."""
+    """Return the capacity of fleets, with one Redis host and with keys spread over many."""
     heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s", "<limit")
     table = Table(*heads)
     shared = ((1, "on one Redis"), (None, "spread"))
@@ -238,7 +232,7 @@ def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
     return table
 
 
-def prediction_table(found: Sequence[Prediction]) -> Table:
+def prediction_table(found: Iterable[Prediction]) -> Table:
     """Return a table of predicted and measured rates."""
     table = Table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
     for point, rate, limit in found:

@@ -14,9 +14,8 @@ instead of CPU times.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
@@ -34,8 +33,7 @@ Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "n
 NO_CHANGE: set[Verdict | None] = {None, "same", "bound"}
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One data point in both sweeps."""
 
     key: CellKey

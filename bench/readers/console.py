@@ -37,8 +37,7 @@ def say(out: Console, text: str, style: str = "") -> None:
 
 
 def paragraphs(text: str) -> str:
-    """Return a text with wrapped paragraphs. Indented paragraphs are not wrapped, because readers
-    copy them."""
+    """Return a text with its paragraphs wrapped, except indented ones, which readers copy."""
     return "\n\n".join(
         one if one.startswith("    ") else textwrap.fill(" ".join(one.split()), TEXT_WIDTH)
         for one in text.strip("\n").split("\n\n")
@@ -55,8 +54,7 @@ class Field:
     style: str = ""
     """A style of rich, for a terminal."""
     kind: str = ""
-    """A verdict: a page shows the text in the verdict's colour, and adds the verdict's name if the
-    text lacks it."""
+    """A verdict: a page shows the text in its colour, and adds its name if the text lacks it."""
     link: str = ""
     """The anchor on the page that the text links to."""
     drawing: str = ""

@@ -7,10 +7,9 @@ The figure is the median of these ratios. If a run is missing or not valid, ther
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -33,8 +32,7 @@ Points = Mapping[CellKey, Point]
 
 
 class ServerCost:
-    """The cost of a request to a server under some conditions. A figure is None if it was not
-    measured."""
+    """The costs of a request to a server under some conditions. None: not measured."""
 
     def __init__(self, key: CellKey, points: Points) -> None:
         self.subject, self.conditions = key.subject, key.conditions
@@ -43,8 +41,7 @@ class ServerCost:
         self.cost, self.baseline, self.plain = (
             one.of_all("cpu_load") if one else None for one in (self._point, baseline, plain)
         )
-        """The CPU time of the server, of its baseline, and of the server without the second
-        storey."""
+        """The CPU time of the server, of its baseline, of the server without the second storey."""
         self.share = _ratio(baseline, self._point)
         """The baseline's cost divided by the server's."""
         self.calls = next((run.calls for run in _probed(key, "traced", points) if run.calls), None)
@@ -63,8 +60,7 @@ class ServerCost:
         return (_median(self.cost), *calls)
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """A server with and without one change."""
 
     name: str
@@ -137,8 +133,7 @@ DifferenceKind = Literal["without", "change"]
 
 
 def differences(results: Results, how: DifferenceKind) -> list[Difference]:
-    """Return the ablations (servers without one of their optimisations) or the experiments (servers
-    with one change)."""
+    """Return the ablations (an optimisation is switched off) or the experiments (one change)."""
     points = data_points(results)
     found = []
     for key, its in points.items():
@@ -175,8 +170,7 @@ _CALLS = ("__x64_sys_", "__arm64_sys_", "__do_sys_", "__sys_", "ksys_")
 WHAT = OPTIMISATIONS | CHANGES
 """A line about each optimisation and each experiment."""
 SHOWN = 0.03
-"""A place (own code, a library or a system call) has a row if it takes at least this share of a
-server's time."""
+"""A place (own code, library, system call) has a row from this share of a server's time on."""
 
 TEXTS = TypeAdapter(dict[str, dict[str, str]]).validate_python(
     toml_of(Path(__file__).with_name("cost.toml"))
@@ -186,8 +180,7 @@ ABOUT = TEXTS["about"]
 
 
 def headline(results: Results) -> str:
-    """Return a sentence with the costs of the cheapest server under the first conditions and of
-    its baseline."""
+    """Return the costs of the cheapest server under the first conditions and of its baseline."""
     found = [line for line in lines(results) if line.cost]
     first = [line for line in found if line.conditions == found[0].conditions]
     if not first:
@@ -240,15 +233,6 @@ def measured(results: Results) -> str:
     return f"{results.machine.describe()}{where}. {how}."
 
 
-Shown = TypeVar("Shown", ServerCost, Flame)
-
-
-def by_conditions(found: Sequence[Shown]) -> Iterator[tuple[str, list[Shown]]]:
-    """Yield each set of conditions, in words, with its results."""
-    for conditions in dict.fromkeys(one.conditions for one in found):
-        yield conditions.describe(), [one for one in found if one.conditions == conditions]
-
-
 WITHOUT_OPS = "without ops/"
 """The column of costs without the second storey; shown if such a cost was measured."""
 COST_COLUMNS: dict[str, Callable[[ServerCost], str]] = {
@@ -271,8 +255,7 @@ def cost_table(
     found: Sequence[ServerCost],
     name: Callable[[ServerCost], str | Field] = lambda line: line.subject,
 ) -> Table:
-    """Return the table of the servers under the same conditions. `name` returns the first field of
-    a row."""
+    """Return the table of servers under the same conditions. `name` makes the first field."""
     without = any(line.plain for line in found)
     shown = {head: cell for head, cell in COST_COLUMNS.items() if without or head != WITHOUT_OPS}
     rows = [(name(line), *(cell(line) for cell in shown.values())) for line in found]
@@ -334,17 +317,15 @@ def _sides(found: Difference) -> tuple[str, ...]:
 
 
 def brought(found: Sequence[Difference]) -> str:
-    """Return sentences about the optimisation that saves most, those that cost time, and those
-    without a significant difference."""
+    """Return sentences: what saves most, what costs time, what makes no significant difference."""
     seen = [(d, d.ratio) for d in found if d.ratio and d.ratio.runs >= ENOUGH]
-    clear = [(ratio.median, ratio, d) for d, ratio in seen if d.apart and ratio.median > 1]
+    clear = [(ratio.median, d) for d, ratio in seen if d.apart and ratio.median > 1]
     dear = [d for d, ratio in seen if d.apart and ratio.median < 1]
-    none = sorted({d.name for d, _ in seen} - {d.name for d in (*(d for *_, d in clear), *dear)})
+    none = sorted({d.name for d, _ in seen} - {d.name for d, _ in seen if d.apart})
     words = []
     if clear:
-        _, ratio, best = max(clear, key=lambda one: one[0])
-        where = best.usual.conditions.describe()
-        more = f"{ratio.median - 1:.0%} more"
+        ratio, best = max(clear, key=lambda one: one[0])
+        where, more = best.usual.conditions.describe(), f"{ratio - 1:.0%} more"
         words.append(f"`{best.name}` saves most: without it a request costs {more} ({where}).")
     if dear:
         cases = [f"`{d.name}` ({d.usual.conditions.describe()}: {d.verdict})" for d in dear]
@@ -369,8 +350,7 @@ def _how(stacks: StackFigures) -> str:
 
 
 def places(stacks: StackFigures) -> dict[str, float]:
-    """Return the shares of the server's own code, of the C library, and of each system call (or
-    other reason to enter the kernel)."""
+    """Return the shares of own code, C library and each system call (or other kernel work)."""
     found: dict[str, int] = {}
 
     def add(frame: Frame, where: str) -> None:

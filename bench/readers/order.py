@@ -10,11 +10,9 @@ the measured rates if other programs used a part of the server's CPU.
 Servers share a rank if no two of them differ significantly.
 """
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from bench.records.conditions import Conditions
 from bench.records.figures import grouped
@@ -31,8 +29,7 @@ STALLS = {
 """The texts for values of `Results.stalled_by`."""
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A server in a ranking."""
 
     subject: str
@@ -45,8 +42,7 @@ class Ranked:
     can exist, because "no significant difference" is not a transitive relation."""
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """A ranking of all servers that have a figure, the best first."""
 
     conditions: Conditions
@@ -175,7 +171,7 @@ def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]
 
 def sharing(ranked: Sequence[Ranked]) -> list[list[Ranked]]:
     """Return the servers of each rank, the best rank first."""
-    return [list(group) for _, group in itertools.groupby(ranked, key=lambda one: one.place)]
+    return list(grouped((one.place, one) for one in ranked).values())
 
 
 def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:

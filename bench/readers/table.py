@@ -19,14 +19,12 @@ HEAD_LINES = 5
 """Lines of the title, the head and the rules."""
 NOTES_LIVE = 3
 SERVERS_ACROSS = 8
-"""The largest number of servers in a table at the end of a sweep; more do not fit into a
-terminal."""
+"""The most servers in a table at the end of a sweep; more do not fit into a terminal."""
 STYLE = {"failed": "red", "skipped": "yellow"}
 
 
 Notes: TypeAlias = dict[str, list[Point]]
-"""The data points without a result, by the text of the reason. Reasons are numbered from 1 in this
-order."""
+"""The data points without a result, by reason. Reasons are numbered from 1 in this order."""
 
 
 def _lines(notes: Notes) -> list[Text]:
@@ -119,8 +117,7 @@ def _legend(cells: Collection[Point]) -> list[Text]:
 def _field(
     cell: Point | None, subject: str, level: int, current: RunSpec | None, notes: Notes
 ) -> Field:
-    """Return a rate, with its spread if there were several runs; or the error, with the number of
-    its note."""
+    """Return a rate, with the spread of several runs; or the error with its note's number."""
     if current and (current.subject, current.concurrency) == (subject, level):
         return Field("...", style="bold cyan")
     if cell is None:

@@ -6,8 +6,8 @@ even the baseline misses a limit, the limit is out of reach on this machine.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -26,8 +26,7 @@ USUAL = {"idle": 0, "without": "", "change": ""}
 Points = Mapping[CellKey, Point]
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A data point, and its limit or the data point that it is compared with."""
 
     expect: Expect
@@ -47,8 +46,7 @@ class Comparison:
 
     @property
     def judged(self) -> bool:
-        """Return whether the comparison counts as met or missed: it has a limit, or a figure is
-        missing."""
+        """Return whether it counts as met or missed: it has a limit, or a figure is missing."""
         return self.expect.limit is not None or self.value is None
 
     @property
@@ -70,8 +68,7 @@ def _within(value: float, expect: Expect) -> bool:
 
 
 def expected_of(results: Results) -> list[Expect]:
-    """Return the expectations in a record; if the record has none, the expectations of
-    measure.toml."""
+    """Return the expectations in a record; if it has none, those of measure.toml."""
     said = toml_of(STANDARD)["expect"]
     standard = [Expect.model_validate(one) for one in said] if isinstance(said, list) else []
     return results.expect or standard

@@ -9,7 +9,6 @@ balancer only are a family.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -74,8 +73,7 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """One kind of figure of all servers under several conditions, at one level."""
 
     kind: ContrastKind
@@ -332,8 +330,7 @@ def family_row(study: Study, point: Point) -> Row:
 
 
 def one_instance(study: Study, point: Point) -> Point | None:
-    """Return the point of one instance with the same balancer and level; None if this point is not
-    valid."""
+    """Return the valid point of one instance with the same balancer and level, or None."""
     alone = point.conditions._replace(instances=1)
     found = study.find(point.subject, alone, point.level)
     return found if found and found.held else None

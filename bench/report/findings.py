@@ -61,9 +61,9 @@ def equal_and_others(order: Sequence[Point], key: str) -> tuple[list[Point], lis
     return equal, [p for p in order[1:] if p not in equal]
 
 
-def names_of(points: Sequence[Point]) -> list[str]:
-    """Return the names of the points' servers."""
-    return [p.subject for p in points]
+def names_of(found: Sequence[Point] | Sequence[ranking.Ranked]) -> list[str]:
+    """Return the names of the servers."""
+    return [one.subject for one in found]
 
 
 def with_quota(quota: float, words: str) -> str:
@@ -79,8 +79,7 @@ def rates(study: Study, scenario: Conditions) -> str:
     if not best:
         return "No data point of this workload is valid"
     first = best[0]
-    rate = first["rate"]
-    least = "at least " if first.lower_bound else ""
+    rate, least = first["rate"], "at least " if first.lower_bound else ""
     words = f"{least}{figure(rate)} requests per second at {connections(first.level)}"
     if len(best) == 1:
         return f"{first.subject} served {words}"
@@ -92,15 +91,11 @@ def rates(study: Study, scenario: Conditions) -> str:
         return f"{upper_first(EACH_AT_LIMIT)}, {served}: {FASTEST_UNKNOWN}"
     equal, rest = equal_and_others([first, *(p for p in known if p is not first)], "rate")
     others = [name for name in names_of(best[1:]) if name in held_back]
-    if equal or others:
-        words = f"{first.subject} served {words}"
-    else:
-        words = f"{first.subject} served most, {words}"
+    words = f"{first.subject} {'served' if equal or others else 'served most,'} {words}"
     if equal and not rest and not held_back:
         return f"{all_of(len(best))} have no significant difference: {words}"
     if equal:
-        names = listed(names_of([first, *equal]))
-        words = f"{names} have no significant difference; {words}"
+        words = f"{listed(names_of([first, *equal]))} have no significant difference; {words}"
     ratio = rate / (rest[-1].get("rate") or 1e-9) if rest else 0
     if ratio >= NEAR:
         words += f": {least}{times(ratio)} as many as {rest[-1].subject} at its best"
@@ -178,8 +173,7 @@ def latency_growth(study: Study, scenario: Conditions) -> str:
 
 
 def cpu(study: Study, scenario: Conditions, level: int) -> str:
-    """Return the least and the most CPU per request, and the ratio of the cheapest server to its
-    baseline."""
+    """Return the least and the most CPU per request, and the ratio of the least to its baseline."""
     order = ranked(study.contenders(scenario, level), "cpu")
     if not order:
         return ""
@@ -296,19 +290,14 @@ def ranking_title(study: Study, scenario: Conditions) -> str:
     found = ranking.order(study.results, scenario)
     if found is None:
         return ""
-    ties = ranking.sharing(found.ranked)
-    first, last = ties[0], ties[-1]
-    best = first[0].spread.median
-    who = f"{listed([one.subject for one in first])} {'comes' if len(first) == 1 else 'come'} first"
-    rate = f"{figure(best)} requests per second"
-    if len(ties) == 1:
-        who = f"{listed([one.subject for one in first])} have no significant difference"
-        words = f"{who}, at up to {rate}"
-    elif first[0].subject in last[-1].close_to:
-        words = f"{who}: {rate}"
-    else:
-        least = last[-1].spread.median
-        words = f"{who}: {rate}, {times(best / least)} as many as {last[-1].subject}"
+    first, *others = ranking.sharing(found.ranked)
+    best, last = first[0], found.ranked[-1]
+    who, rate = listed(names_of(first)), figure(best.spread.median)
+    words = f"{who} {'comes' if len(first) == 1 else 'come'} first: {rate} requests per second"
+    if not others:
+        words = f"{who} have no significant difference, at up to {rate} requests per second"
+    elif best.subject not in last.close_to:
+        words += f", {times(best.spread.median / last.spread.median)} as many as {last.subject}"
     where = f"At {connections(found.level)}"
     if found.by == "cpu":
         where += ", by the capacity of a full core (1 / CPU per request)"
@@ -364,11 +353,9 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
         return None
     if not study.results.stalled_by:
         return Advice("Unknown", NOT_KNOWN)
-    names = [one.subject for one in found.ranked] + found.without
+    names = names_of(found.ranked) + found.without
     out = {name: why for name in names if (why := _against(study, scenario, level, name))}
-    ordered = "; ".join(
-        listed([one.subject for one in tie]) for tie in ranking.sharing(found.ranked)
-    )
+    ordered = "; ".join(listed(names_of(tie)) for tie in ranking.sharing(found.ranked))
     by = "requests per second" if found.by == "rate" else "the capacity of a full core"
     seen = f" In order: {ordered}, by {by}.{_out_in_words(out)}"
     left = [one for one in found.ranked if one.subject not in out]
@@ -408,10 +395,8 @@ def _against(study: Study, scenario: Conditions, level: int, name: str) -> str:
 def _memory_of(study: Study) -> float | None:
     """Return the memory of the smallest server machine in megabytes; None if unknown."""
     hosts = [h.memory_mb for h in study.results.hosts if h.role == "server" and h.memory_mb]
-    if hosts:
-        return min(hosts)
     whole = study.results.machine.memory_bytes
-    return whole / 1e6 if whole else None
+    return min(hosts, default=whole / 1e6 if whole else None)
 
 
 def _out_in_words(out: Mapping[str, str]) -> str:

@@ -2,8 +2,8 @@
 """The limits of the servers, in words: the host at its limit in each configuration, the levels that
 each server passes, and why it fails at a higher level."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
@@ -57,8 +57,7 @@ def _size(host: HostInfo) -> str:
 
 
 def limit_of(point: Point) -> HostFigures | None:
-    """Return the host that was the limit of a data point; None if no host was the limit, or if the
-    limit is unknown."""
+    """Return the host that was the limit of a data point; None if it is unknown or not a host."""
     found = (host for host in point.hosts if host.role == point.bottleneck)
     return next((host for host in found if point.bottleneck_host in (None, host.name)), None)
 
@@ -104,8 +103,7 @@ def _busiest(hosts: Iterable[HostFigures]) -> str:
 
 def problems(host: HostFigures) -> list[str]:
     """Return the problems in a host's queues: "12 overflows", "3 resent segments"."""
-    counts = ((getattr(host, name), word) for name, word in QUEUES)
-    return [plural(count, word) for count, word in counts if count]
+    return [plural(count, word) for name, word in QUEUES if (count := getattr(host, name))]
 
 
 def host_words(host: HostFigures) -> str:
@@ -125,31 +123,25 @@ def names(study: Study) -> list[str]:
     return [label(*key) for key in [*known, *rest] if key in found]
 
 
-def host_rows(study: Study) -> list[Row]:
-    """Return a row for each host and data point of the scenarios in the page's menu."""
+def host_rows(study: Study) -> Iterator[Row]:
+    """Yield a row for each host and data point of the scenarios in the page's menu."""
     place = {name: index for index, name in enumerate(names(study))}
-    rows: list[Row] = []
     for number, point in enumerate(study.points):
-        if point.conditions not in study.scenarios:
-            continue
-        for host in point.hosts:
+        for host in point.hosts if point.conditions in study.scenarios else ():
             name = label(host.role, host.name)
-            rows.append(
-                {
-                    "id": number,
-                    "s": study.keys[point.conditions],
-                    "subject": point.subject,
-                    "level": point.level,
-                    "host": name,
-                    "place": place[name],
-                    "share": round(host.cpu_share, 3),
-                    "throttled": round(host.throttled_share or 0, 3),
-                    "sign": "!" if problems(host) else "",
-                    "limit": host == limit_of(point),
-                    "said": f"{point.subject}, {name}: {host_words(host)}",
-                }
-            )
-    return rows
+            yield {
+                "id": number,
+                "s": study.keys[point.conditions],
+                "subject": point.subject,
+                "level": point.level,
+                "host": name,
+                "place": place[name],
+                "share": round(host.cpu_share, 3),
+                "throttled": round(host.throttled_share or 0, 3),
+                "sign": "!" if problems(host) else "",
+                "limit": host == limit_of(point),
+                "said": f"{point.subject}, {name}: {host_words(host)}",
+            }
 
 
 def finding(study: Study, scenario: Conditions, level: int) -> str:
@@ -175,15 +167,13 @@ def finding(study: Study, scenario: Conditions, level: int) -> str:
 # ---- The levels that each server passes ----
 
 
-@dataclass(frozen=True)
-class Holding:
+class Holding(NamedTuple):
     """The levels that one server under test passes in one scenario."""
 
     subject: str
     kind: str
     highest: int | None
-    """The highest level up to which every level is passed; None if the lowest level is not
-    passed."""
+    """The highest level up to which every level is passed; None if the lowest is not."""
     broken_at: int | None
     """The lowest level at which the server failed. A skipped level is no failure."""
     words: str
@@ -210,16 +200,14 @@ def _holding(name: str, kind: str, points: list[Point], study: Study) -> Holding
 
 
 def _held_words(points: list[Point], highest: int | None, bad: Point | None, complete: bool) -> str:
-    if highest is None and points[0].state == "skipped":
-        return f"Was not tried at {points[0].level:,}, the lowest level."
     if highest is None:
-        return f"Failed at {points[0].level:,}, the lowest level."
+        what = "Was not tried" if points[0].state == "skipped" else "Failed"
+        return f"{what} at {points[0].level:,}, the lowest level."
     if bad is None and not complete:
         return f"Passed all measured levels, up to {connections(highest)}."
-    if bad is None:
-        return f"Passed every level up to {connections(highest)}, the highest requested."
-    if bad.state == "skipped":
-        return f"Passed every level up to {connections(highest)}, the highest tried."
+    if bad is None or bad.state == "skipped":
+        which = "tried" if bad else "requested"
+        return f"Passed every level up to {connections(highest)}, the highest {which}."
     return f"Passed up to {connections(highest)}."
 
 

@@ -11,8 +11,8 @@ CPU per request) is always valid.
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from bench.records.conditions import Conditions
 from bench.records.figures import grouped
@@ -33,8 +33,7 @@ CLOSES = {"iterative": "it closes a connection after one response, because all o
 own file."""
 
 
-@dataclass(frozen=True)
-class PeerRow:
+class PeerRow(NamedTuple):
     """A server's published results and today's result."""
 
     subject: str
@@ -63,8 +62,7 @@ class PeerRow:
         return not 1 / MANY < self.carries / then < MANY
 
 
-@dataclass(frozen=True)
-class PeersTable:
+class PeersTable(NamedTuple):
     """All servers of a study under one load."""
 
     scenario: Conditions
@@ -173,11 +171,10 @@ def dots(study: Study) -> list[Point]:
     return sorted(found, key=lambda dot: (places[dot.subject], dot.subject))
 
 
-def _places(found: Iterable[Point]) -> dict[str, float]:
+def _places(found: Sequence[Point]) -> dict[str, float]:
     """Return for each server the mean logarithm of its cost relative to the common server under the
     same load. The common server is the server with the most loads, because not all servers have all
     loads. Under a load without the common server, costs are relative to their median."""
-    found = list(found)
     served = Counter(dot.subject for dot in found)
     common = max(served, key=lambda name: (served[name], name == "epoll"), default="")
     logs: list[tuple[str, float]] = []
@@ -188,14 +185,11 @@ def _places(found: Iterable[Point]) -> dict[str, float]:
     return {name: statistics.fmean(values) for name, values in grouped(logs).items()}
 
 
-def standing(found: Iterable[Point]) -> str:
+def standing(found: Sequence[Point]) -> str:
     """Return a sentence that compares the seven servers with the reference servers; an empty text
     if one group is missing."""
-    found = list(found)
-    order = list(dict.fromkeys(dot.subject for dot in found))
-    kinds = {dot.subject: dot.kind for dot in found}
-    seven = [name for name in order if kinds[name] == "server"]
-    others = [name for name in order if kinds[name] == "reference"]
+    seven = [*dict.fromkeys(dot.subject for dot in found if dot.kind == "server")]
+    others = [*dict.fromkeys(dot.subject for dot in found if dot.kind == "reference")]
     if not seven or not others:
         return ""
     places = _places(found)
@@ -215,22 +209,18 @@ def standing(found: Iterable[Point]) -> str:
     )
 
 
-def dot_rows(found: Sequence[Point]) -> list[Row]:
-    """Return the data of the chart in the order of the dots: the least CPU first."""
+def dot_rows(found: Sequence[Point]) -> Iterator[Row]:
+    """Yield the data of the chart in the order of the dots: the least CPU first."""
     one_level = len({dot.level for dot in found}) == 1
-    rows: list[Row] = []
     for dot in found:
         load = f"{describe(dot.conditions)}, {connections(dot.level)}"
-        rows.append(
-            {
-                "subject": dot.subject,
-                "kind": dot.kind,
-                "load": describe(dot.conditions) if one_level else load,
-                "cpu": float(f"{dot['cpu']:.4g}"),
-                "said": f"{dot.subject}, {load}: {dot['cpu']:.3g} µs",
-            }
-        )
-    return rows
+        yield {
+            "subject": dot.subject,
+            "kind": dot.kind,
+            "load": describe(dot.conditions) if one_level else load,
+            "cpu": float(f"{dot['cpu']:.4g}"),
+            "said": f"{dot.subject}, {load}: {dot['cpu']:.3g} µs",
+        }
 
 
 # ---- Memory of connections ----

@@ -4,9 +4,8 @@
 A scenario is a workload and its conditions; all points of one chart have the same scenario.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from bench.records.conditions import BASELINE_PREFIX, CellKey, Conditions
 from bench.records.points import Point, best_level, data_points, ratio
@@ -18,8 +17,7 @@ Row: TypeAlias = dict[str, Json]
 """A row of a chart's data or of an export; the report itself does not read it."""
 
 
-@dataclass(frozen=True)
-class StudySubject:
+class StudySubject(NamedTuple):
     """A server under test: one of the project, a baseline or a reference server."""
 
     name: str
@@ -49,19 +47,17 @@ class Study:
 
         The first scenario is a guestbook with the fewest special conditions and the most points."""
         closed = [s for s in self.all_scenarios if s.mode == "closed"] or self.all_scenarios
-        usual = Conditions("")
-        plain = {s: [a == b for a, b in zip(s[1:], usual[1:], strict=True)] for s in closed}
-        first = max(
-            closed,
-            key=lambda s: (s.workload == "guestbook", sum(plain[s]), len(self.of(s))),
-            default=None,
-        )
-        return sorted(closed, key=lambda s: s != first)
+
+        def rank(scenario: Conditions) -> tuple[bool, int, int]:
+            special = len(scenario.particulars())
+            return scenario.workload == "guestbook", -special, len(self.of(scenario))
+
+        first = max(closed, key=rank, default=None)
+        return sorted(closed, key=lambda scenario: scenario != first)
 
     @cached_property
     def keys(self) -> dict[Conditions, str]:
-        """Return a short name for each scenario: s0, s1, ...; scenarios in the page's menu come
-        first."""
+        """Return a short name for each scenario: s0, s1, ...; those of the menu come first."""
         rest = [s for s in self.all_scenarios if s not in self.scenarios]
         return {scenario: f"s{i}" for i, scenario in enumerate([*self.scenarios, *rest])}
 

@@ -110,11 +110,9 @@ def levels_axis(levels: Sequence[int]) -> alt.X:
 
 def value_axis(key: str, title: str, kind: ScaleKind = "linear") -> alt.Y:
     """Return a vertical axis with its title above it."""
-    axis = alt.Axis(
+    axis = bare_axis(
         format=",~r",
         tickCount=6,
-        domain=False,
-        ticks=False,
         titleAngle=0,
         titleAlign="left",
         titleAnchor="start",

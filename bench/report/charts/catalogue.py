@@ -76,7 +76,7 @@ def _add_comparisons(made: Catalogue) -> None:
     study, subjects = made.study, made.study.subjects
     dots = peers.dots(study)
     if title := peers.standing(dots):
-        made.data["standing"] = standing = peers.dot_rows(dots)
+        made.data["standing"] = standing = [*peers.dot_rows(dots)]
         quotas = {dot.conditions.quota for dot in dots}
         quota = quotas.pop() if len(quotas) == 1 else 0.0
         made.add_always("standing", kinds.standing(standing), title, quota)
@@ -95,8 +95,7 @@ def write_charts(made: Catalogue, folder: Path) -> list[Path]:
     """Write all charts as they are when the page opens, and the rates of every scenario. Return the
     paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(made)]
-    return [path for name, svg in drawn for path in _write(svg, folder / name)]
+    return [path for name, spec in pictures(made) for path in _write(spec, folder / name)]
 
 
 def write_rates(folder: Path) -> list[Path]:
@@ -112,12 +111,13 @@ def write_rates(folder: Path) -> list[Path]:
         more = "" if scenario == study.scenarios[0] else f"_{scenario.slug()}"
         for name, key in (("chart", "rates"), ("order", "order")):
             if spec := made.picture(key, scenario):
-                written += _write(vl_convert.vegalite_to_svg(spec), folder / f"{name}{more}")
+                written += _write(spec, folder / f"{name}{more}")
     return written
 
 
-def _write(svg: str, path: Path) -> list[Path]:
+def _write(spec: base.Spec, path: Path) -> list[Path]:
     """Write a picture as SVG and PNG."""
+    svg = vl_convert.vegalite_to_svg(spec)
     vector, pixels = path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")
     replace(vector, svg)
     replace(pixels, vl_convert.svg_to_png(svg, scale=2))

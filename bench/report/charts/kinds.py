@@ -39,17 +39,16 @@ def over_levels(
 def _curves(
     rows: alt.Chart, subjects: Sequence[StudySubject], key: str, x: alt.X, y: alt.Y
 ) -> list[alt.Chart]:
-    """Return the layers of curves: the pale bars from the lowest to the highest run, the lines, the
-    points, and the marks that react to the pointer."""
+    """Return the layers of curves: bars from the lowest to the highest run, lines, points, and the
+    marks that react to the pointer."""
     known, colour = rows.transform_filter(f"isValid(datum.{key})"), base.colour(subjects)
     lower = "datum.bound" if key == "rate" else "false"  # only rates have bounds
     spread = rows.transform_filter(f"isValid(datum.{key}_low)")
+    spread = spread.mark_rule(strokeWidth=4, opacity=0.25, strokeCap="round")
     low, high = alt.Y(f"{key}_low:Q", title=y["title"]), f"{key}_high:Q"
     line = rows.mark_line(strokeWidth=2.2, strokeJoin="round")
     return [
-        spread.mark_rule(strokeWidth=4, opacity=0.25, strokeCap="round").encode(
-            x=x, y=low, y2=high, color=colour
-        ),
+        spread.encode(x=x, y=low, y2=high, color=colour),
         line.encode(x=x, y=y, color=colour, strokeDash=base.dash(subjects)),
         *base.dots(known.encode(x=x, y=y, color=colour), subjects, lower),
         base.point_at(known, "id:N", x=x, y=y),
@@ -89,8 +88,8 @@ OF_FAMILY = "datum.family && indexof(datum.family, scenario) >= 0"
 
 def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -> base.Spec:
     """Return a chart of rates over instances, with the ideal: n times the rate of one instance."""
-    filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, f"datum.way === '{way}'")
-    rows = base.named("cells", *filters)
+    of_way = f"datum.way === '{way}'"
+    rows = base.named("cells", OF_FAMILY, base.SHOWN, base.AT_LEVEL, of_way)
     axis = alt.Axis(values=list(counts), format="d", grid=False, tickSize=4)
     scale = alt.Scale(nice=False, padding=18)
     x = alt.X("n:Q", title="instances of the server", scale=scale, axis=axis)
@@ -102,10 +101,9 @@ def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -
 
 
 def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec:
-    """Return a chart of the rate of one instance: direct, and through nginx with or without kept
+    """Return the rates of one instance: direct, and through nginx with or without kept
     connections."""
-    filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
-    rows = base.named("cells", *filters)
+    rows = base.named("cells", OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
     scale = alt.Scale(zero=True)
     x = alt.X("rate:Q", title="requests per second", axis=base.bars_axis(), scale=scale)
     legend = base.legend_above(1, 1, "circle")
@@ -121,12 +119,12 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec
         .mark_rule(strokeWidth=4, color="@grid", strokeCap="round")
         .encode(x=alt.X("low:Q"), x2="high:Q")
     )
+    rates = rows.encode(x=x, tooltip="id:N")
     # A ring does not hide a dot inside of it. Such a dot means that nginx cost nothing.
-    ring = rows.transform_filter("datum.way === 'none'").mark_point(size=200, strokeWidth=2)
-    dots = rows.transform_filter("datum.way !== 'none'").mark_point(filled=True, size=90, opacity=1)
-    both = (dots.encode(colour), ring.encode(straight))
-    marks = [mark.encode(x=x, tooltip="id:N") for mark in both]
-    return base.with_rows(subjects, span, *marks)
+    ring = rates.transform_filter("datum.way === 'none'").mark_point(size=200, strokeWidth=2)
+    dots = rates.transform_filter("datum.way !== 'none'")
+    dots = dots.mark_point(filled=True, size=90, opacity=1)
+    return base.with_rows(subjects, span, dots.encode(colour), ring.encode(straight))
 
 
 # ---- CPU per request of the seven servers and of the reference servers ----
@@ -172,13 +170,10 @@ def standing(rows: Sequence[Row]) -> base.Spec:
 # ---- A row for each server, at one level: bars in two parts, and percentiles ----
 
 ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
-"""The length of the axis relative to the longest bar; the text to the right of the bar needs
-space."""
+"""The length of the axis relative to the longest bar: space for the text next to the bar."""
 
 
-def _two_parts(
-    parts: dict[str, str], title: str, whole: str, *filters: str
-) -> tuple[alt.Chart, alt.Chart]:
+def _two_parts(parts: dict[str, str], title: str, whole: str) -> tuple[alt.Chart, alt.Chart]:
     """Return stacked bars of {column: name}, and the chart that they are made from.
 
     A bar ends at the column `whole`, because the sum of the parts' medians may differ from the
@@ -192,8 +187,6 @@ def _two_parts(
         rank=base.chosen_by("part", {c: str(i) for i, c in enumerate(parts)}, "9"),
         value=f"datum.value * datum.{whole} / max({total}, 1e-9)",
     )
-    for expression in filters:
-        bars = bars.transform_filter(expression)
     colours = dict(zip(parts.values(), ("@user", "@system"), strict=True))
     return rows, bars.mark_bar(height={"band": 0.62}, cornerRadius=1.5).encode(
         x=alt.X("value:Q", stack="zero", title=title, axis=base.bars_axis()),
@@ -204,8 +197,7 @@ def _two_parts(
 
 
 def _behind(rows: alt.Chart, column: str, text: str) -> tuple[alt.Chart, alt.Chart]:
-    """Return two layers: the space to the right of a bar that ends at `column`, and the text in
-    it."""
+    """Return the space to the right of a bar that ends at `column`, and the text in it."""
     room = rows.transform_calculate(end=f"datum.{column} * {ROOM_FOR_TEXT}")
     words = rows.mark_text(align="left", dx=7).encode(x=f"{column}:Q", text=text)
     return room.mark_point(opacity=0).encode(x="end:Q"), words
@@ -215,7 +207,7 @@ def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
     """Return CPU per request, user and system, with the baseline of the same architecture."""
     parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel"}
     servers = "datum.kind !== 'baseline'"
-    rows, bars = _two_parts(parts, "CPU time per request, µs", "cpu", servers)
+    rows, bars = _two_parts(parts, "CPU time per request, µs", "cpu")
     baseline = (
         rows.transform_filter("isValid(datum.baseline_cpu)")
         .mark_tick(color="@baseline", thickness=3, height={"band": 0.9}, opacity=1)
@@ -223,6 +215,7 @@ def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
     )
     longer = "max(datum.cpu, isValid(datum.baseline_cpu) ? datum.baseline_cpu : 0)"
     said = rows.transform_filter(servers).transform_calculate(behind=longer)
+    bars = bars.transform_filter(servers)
     return base.with_rows(subjects, bars, baseline, *_behind(said, "behind", "cpu_said:N"))
 
 

@@ -24,7 +24,7 @@ def all_rows(study: Study) -> dict[str, list[Row]]:
         ],
         "paper": paper_rows(study),
         "loops": [row._asdict() for row in across.loop_rows(study)],
-        "hosts": limits.host_rows(study),
+        "hosts": [*limits.host_rows(study)],
         "order": order_rows(study),
     }
 
@@ -76,12 +76,13 @@ def _baseline_of(study: Study, point: Point) -> Row:
     cpu, ratio = point.get("cpu"), study.baseline_ratio(point)
     if cpu is None:
         return {}
-    said = figure(cpu, "µs")
     if ratio is None:
-        return {"cpu_said": said}
-    said += f", {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
-    baseline: Row = {"baseline_cpu": _short(cpu / ratio), "baseline_ratio": round(ratio, 2)}
-    return {"cpu_said": said, **baseline}
+        return {"cpu_said": figure(cpu, "µs")}
+    return {
+        "cpu_said": f"{figure(cpu, 'µs')}, {ratio:.1f}\N{MULTIPLICATION SIGN} baseline",
+        "baseline_cpu": _short(cpu / ratio),
+        "baseline_ratio": round(ratio, 2),
+    }
 
 
 STATUS = {
@@ -93,8 +94,7 @@ STATUS = {
     "failed": ("@failed", "×", "failed"),
     "skipped": ("@skipped", "–", "not tried"),
 }
-"""The colour, the sign and the words for each status of a data point. The signs make a chart
-readable without colours."""
+"""The colour, the sign (for readers without colours) and the words of each status."""
 
 
 def status_of(point: Point) -> str:

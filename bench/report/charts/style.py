@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -15,8 +16,7 @@ Pair = tuple[str, str]
 
 
 class ChartStyle(BaseModel):
-    """The content of style.toml: colours, shapes and lines of the servers, and Vega-Lite's
-    configuration."""
+    """The content of style.toml."""
 
     font: str
     others: list[Pair]
@@ -31,8 +31,7 @@ STYLE = ChartStyle.model_validate(toml_of(Path(__file__).with_name("style.toml")
 
 
 def subject_colours(subjects: Sequence[StudySubject]) -> list[Pair]:
-    """Return the light and dark colour of each server. A baseline has the colour of its
-    architecture."""
+    """Return each server's light and dark colour. A baseline has that of its architecture."""
     others = iter(STYLE.others * len(subjects))
     found: dict[str | None, Pair] = {}
     for subject in subjects:
@@ -61,19 +60,16 @@ def tokens(subjects: Sequence[StudySubject], theme: int) -> dict[str, str]:
 def config() -> dict[str, Json]:
     """Return Vega-Lite's configuration, with colour tokens."""
     whole: dict[str, Json] = {**STYLE.config, "view": {"stroke": None}, "font": "@font"}
-    return substitute(whole, {"font": STYLE.font})
+    made: dict[str, Json] = substitute(whole, {"font": STYLE.font})
+    return made
 
 
-def substitute(spec: Mapping[str, Json], colours: Mapping[str, str]) -> dict[str, Json]:
+def substitute(value: Json, colours: Mapping[str, str]) -> Any:
     """Return a copy in which each token is replaced by its colour."""
-    return {key: _substituted(value, colours) for key, value in spec.items()}
-
-
-def _substituted(value: Json, colours: Mapping[str, str]) -> Json:
     if isinstance(value, Mapping):
-        return substitute(value, colours)
+        return {key: substitute(inner, colours) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_substituted(inner, colours) for inner in value]
+        return [substitute(inner, colours) for inner in value]
     if isinstance(value, str) and value.startswith("@"):
         return colours.get(value[1:], value)
     return value

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.readers import cost as words
 from bench.readers.console import Field, Table
-from bench.records.figures import Frame, StackFigures
+from bench.records.figures import Frame, StackFigures, grouped
 from bench.records.results import Results
 from bench.records.words import connections
 from bench.report.page.document import Document, Drawing, Section, Terms, drawn, make_command
@@ -73,7 +73,8 @@ def document(results: Results) -> Document:
     """Return the report; on the page it has bars and flame graphs."""
     found, flames = words.lines(results), words.flames(results)
     costs, calls = [], []
-    for where, own in words.by_conditions(found):
+    for conditions, own in grouped((line.conditions, line) for line in found).items():
+        where = conditions.describe()
         costs.append(Section(where, [_with_bars(own)]))
         calls.append(Section(f"System calls: {where}", [words.calls_table(own)]))
     undivided = [UNDIVIDED] if any(line.cost and line.user is None for line in found) else []
@@ -116,8 +117,8 @@ def _functions(flames: Sequence[words.Flame]) -> Iterator[Section]:
         return
     about = f"{words.sampled_how(flames)} {words.ABOUT['functions']}"
     places = [
-        Section(f"Where the time is spent: {where}", [words.place_table(own)])
-        for where, own in words.by_conditions(flames)
+        Section(f"Where the time is spent: {conditions.describe()}", [words.place_table(own)])
+        for conditions, own in grouped((flame.conditions, flame) for flame in flames).items()
     ]
     ends = (flames[0], flames[-1])
     drawings = [drawn("flame_graph", one=flame_shown(x), open=x in ends) for x in flames]
@@ -133,8 +134,7 @@ def _with_bars(found: Sequence[words.ServerCost]) -> Table:
 
 
 def _bar(line: words.ServerCost, most: float) -> str:
-    """Return the drawing of the bar; its values are in per cent of the highest cost, or -1 if they
-    are unknown."""
+    """Return the drawing of a bar, in per cent of the highest cost; -1 is an unknown value."""
     if line.cost is None:
         return ""
     return drawn(

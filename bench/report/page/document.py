@@ -4,9 +4,8 @@ and a Markdown document for docs/."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from markupsafe import Markup, escape
 
@@ -14,22 +13,19 @@ from bench.readers.console import Table
 from bench.report.page.look import look, template_of
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(NamedTuple):
     """A list of terms, each with its explanation."""
 
     terms: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(NamedTuple):
     """A picture in HTML; the Markdown document omits it."""
 
     html: str
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A heading and the blocks below it. A section without blocks is omitted."""
 
     title: str
@@ -42,8 +38,7 @@ Block: TypeAlias = "str | Terms | Drawing | Table | Section"
 """A text is a paragraph; a word in `backticks` is code."""
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """A report without a script."""
 
     title: str
@@ -52,7 +47,7 @@ class Document:
     lead: Sequence[str]
     cautions: Sequence[str]
     sections: Sequence[Section]
-    colours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    colours: Mapping[str, tuple[str, str]] = {}
     """Colours of this page only, light and dark."""
 
     def markdown(self) -> str:

@@ -4,7 +4,7 @@ results, and the machine, versions, settings, limits and commands of the sweep."
 
 import re
 import shlex
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from bench.readers import cost
 from bench.records.results import PeerStudy
@@ -110,16 +110,13 @@ def _plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def _without_names(named: Mapping[str, object]) -> set[str]:
-    """Return the values of {name: value} as texts, each without its name at the beginning."""
-    return {str(value).removeprefix(f"{name} ") for name, value in named.items()}
-
-
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Yield nested facts as lines: ("servers: epoll", "1.0")."""
-    if isinstance(value, dict) and len(same := _without_names(value)) == 1 < len(value):
-        yield f"{name}: all {len(value)}", same.pop()
-    elif isinstance(value, dict):
+    if isinstance(value, dict):
+        same = {str(inner).removeprefix(f"{key} ") for key, inner in value.items()}
+        if len(same) == 1 < len(value):
+            yield f"{name}: all {len(value)}", same.pop()
+            return
         for key, inner in value.items():
             word = str(key).replace("_", " ")
             yield from _flat(inner, f"{name}: {word}" if name else word)

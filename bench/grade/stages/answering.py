@@ -5,9 +5,10 @@ requests. Check that the server notices clients that leave."""
 import contextlib
 import os
 import socket
+from collections.abc import Sequence
 from functools import partial
 
-from bench.grade.building import word
+from bench.grade.building import Expected, word
 from bench.grade.findings import Failed
 from bench.grade.inspection import QUIET_SECONDS, require_alive
 from bench.grade.scene import CLOSE, SMALL_BUFFER, Scene
@@ -21,6 +22,8 @@ SOON_SECONDS = 0.4
 CHILDREN = 6
 RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS = 3
+COUNTS = (3, 5, 9, 17, 33, 65, 129, 257)
+"""Numbers of requests in a packet. An event loop may stop after 2, 4, 8 ... to serve others."""
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
 """A server that makes more than MANY calls like FRUITLESS ignores the end of a connection."""
@@ -145,8 +148,25 @@ def pipelined(scene: Scene) -> str | None:
     """The server answers several requests in one packet, and many requests of minimum length."""
     note = packets(scene)
     if note is None:
+        for count in COUNTS:
+            all_answered(scene, [scene.site.file(scene.site.first)] * count)
         unread(scene)
     return note
+
+
+def all_answered(
+    scene: Scene, batch: Sequence[Expected], buffer: int = 0, pause: float = 0.0
+) -> None:
+    """Send all requests together, wait, and read. Raises Failed unless each response is right, up
+    to the first that closes the connection. The client does not end its side."""
+    with scene.client(buffer) as client:
+        client.send(b"".join(one.data for one in batch))
+        scene.watch.sleep(pause)
+        for number, one in enumerate(batch):
+            answer = scene.talk(client, b"", fault="loses-pipelined" if number else "no-answer")
+            scene.require(one, answer, "loses-pipelined", client.port)
+            if answer.closes:
+                return
 
 
 def unread(scene: Scene) -> None:
@@ -154,14 +174,7 @@ def unread(scene: Scene) -> None:
     server waits in the middle of a response, with requests in its buffer."""
     paths = scene.dice.choices([*scene.site.small, scene.site.big[0]], [1, 1, 1, 0.02], k=300)
     batch = [scene.site.file(path) for path in (*paths, scene.site.big[0], *paths[:30])]
-    with scene.client(SMALL_BUFFER) as client:
-        client.send(b"".join(one.data for one in batch))
-        scene.watch.sleep(SOON_SECONDS)
-        for number, one in enumerate(batch):
-            answer = scene.talk(client, b"", fault="loses-pipelined" if number else "no-answer")
-            scene.require(one, answer, "loses-pipelined", client.port)
-            if answer.closes:
-                return
+    all_answered(scene, batch, SMALL_BUFFER, SOON_SECONDS)
 
 
 def ends_of_requests(scene: Scene) -> None:

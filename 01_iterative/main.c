@@ -62,8 +62,9 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     /* How does Ctrl-C end accept?  The signal's handler is installed without
-       SA_RESTART, so the sleeping call ends with EINTR (process/stop.c). */
-    while (server_keep_accepting())
+       SA_RESTART, so the sleeping call ends with EINTR (process/stop.c).  Then
+       this condition ends the loop, as soon as the backlog is empty. */
+    while (!server_shut_if_drained())
         if (blocking_accept(&server, &client))
             blocking_serve(&worker, &client);
 

@@ -103,7 +103,7 @@ int main(int argc, char **argv) {
                             .others_wait = others_wait};
 
     server_ready(&server);
-    while (server_keep_accepting()) {
+    while (!server_shut_if_drained()) {
         bool comes = children_sleep(&children, server.listener, REDIS_IDLE);
         reap_children();
         if (comes && server_accept(&server, 0, &client))

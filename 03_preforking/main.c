@@ -76,7 +76,7 @@ static void work(struct server *server, size_t number) {
                             .counters = &server->counters[number],
                             .others_wait = others_wait};
 
-    while (server_keep_accepting()) {
+    while (!server_shut_if_drained()) {
         is_busy[number] = false;
         if (blocking_accept(server, &client)) {
             is_busy[number] = true;

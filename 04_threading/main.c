@@ -179,7 +179,7 @@ int main(int argc, char **argv) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 
     server_ready(&server);
-    while (server_keep_accepting()) {
+    while (!server_shut_if_drained()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
                 wake_threads(); /* disconnects idle clients */

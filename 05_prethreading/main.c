@@ -221,7 +221,7 @@ int main(int argc, char **argv) {
     struct thread *threads = start_threads(&server, count);
 
     server_ready(&server);
-    while (server_keep_accepting()) {
+    while (!server_shut_if_drained()) {
         if (sem_wait(&room_for_clients) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
                 wake_threads(threads, count); /* disconnects idle clients */

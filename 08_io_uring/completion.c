@@ -356,8 +356,7 @@ void completion_end_round(struct loop *loop) {
 }
 
 bool completion_keep_running(const struct loop *loop) {
-    return server_keep_accepting() || loop->evented.count > 0 ||
-           loop->accepting;
+    return !loop->evented.drained || loop->evented.count > 0 || loop->accepting;
 }
 
 void completion_free(struct loop *loop) {

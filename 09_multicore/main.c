@@ -174,7 +174,7 @@ int main(int argc, char **argv) {
     /* Ctrl-C sends a signal to all processes of the group.  If all workers have
        ended while clients are in the backlog, the parent forks new workers for
        these clients. */
-    while (server_keep_accepting())
+    while (!server_shut_if_drained())
         replace_workers(&server);
 
     children_end(&workers);

@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
     server_ready(&server);
     /* The accept loop of 04.  While blocking_accept() waits, the event loop
        runs. */
-    while (server_keep_accepting())
+    while (!server_shut_if_drained())
         if (has_room() && blocking_accept(&server, &client))
             coroutine_start(serve, &client);
 

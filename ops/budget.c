@@ -12,7 +12,7 @@
 
 /* There is no limit before budget_init(). */
 static _Atomic size_t only_one;
-static struct {
+static struct budget {
     size_t limit, process_limit;
     _Atomic size_t *taken;
     size_t slots; /* the number of counters */
@@ -21,11 +21,7 @@ static struct {
 
 void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
                  size_t slots) {
-    budget.limit = limit;
-    budget.process_limit = process_limit;
-    budget.taken = taken;
-    budget.slots = slots;
-    budget.slot = 0;
+    budget = (struct budget){limit, process_limit, taken, slots, 0};
 }
 
 void budget_set_slot(size_t slot) {

@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,23 +51,17 @@ struct cache {
     size_t idle_count;
 };
 
-/* If descriptors are few, most of them are for clients and for Redis. */
-static size_t limit_of(bool texts) {
-    long descriptors = sysconf(_SC_OPEN_MAX); /* -1: there is no limit */
-
-    if (texts || descriptors < 0 ||
-        descriptors / OPEN_FILES_SHARE >= OPEN_FILES)
-        return OPEN_FILES;
-    return (size_t)(descriptors / OPEN_FILES_SHARE);
-}
-
 struct cache *cache_create(int folder, bool texts) {
+    long descriptors = sysconf(_SC_OPEN_MAX); /* -1: there is no limit */
     struct cache *cache = calloc(1, sizeof *cache);
     if (cache == NULL)
         return NULL;
     cache->folder = folder;
     cache->texts = texts;
-    cache->limit = limit_of(texts);
+    cache->limit = OPEN_FILES;
+    /* If descriptors are few, most of them are for clients and for Redis. */
+    if (!texts && descriptors >= 0)
+        cache->limit = MIN(OPEN_FILES, (size_t)descriptors / OPEN_FILES_SHARE);
     pthread_mutex_init(&cache->lock, NULL); /* cannot fail on Linux */
     return cache;
 }

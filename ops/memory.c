@@ -4,6 +4,7 @@
 #include "limits.h"
 #include "ops.h"
 #include "process/log.h"
+#include "process/shared.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -89,7 +90,8 @@ uint64_t memory_granted(const char *root) {
     return least;
 }
 
-size_t memory_of_process(void) {
+/* Returns the lower of RLIMIT_AS and RLIMIT_DATA, which limit each process. */
+static size_t memory_of_process(void) {
     size_t least = SIZE_MAX;
     struct rlimit limit;
 
@@ -131,12 +133,14 @@ static void reserve_heap(void) {
 /* The granted memory: read once, because a confined server cannot read it. */
 static uint64_t granted;
 
-size_t memory_init(void) {
+void memory_init(size_t workers) {
     granted = memory_granted("");
 #ifdef M_MMAP_THRESHOLD
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 #endif
-    return (size_t)MIN(granted, SIZE_MAX);
+    budget_init((size_t)MIN(granted, SIZE_MAX) / MEMORY_SHARE,
+                memory_of_process() / MEMORY_SHARE,
+                shared_allocate(workers * sizeof(_Atomic size_t)), workers);
 }
 
 void memory_require(size_t size) {

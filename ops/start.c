@@ -4,7 +4,6 @@
 #include "limits.h"
 #include "ops.h"
 #include "process/log.h"
-#include "process/shared.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,9 +63,7 @@ void ops_start(size_t workers, bool log) {
                 "descriptors (ulimit -n) are too few");
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails: fewer clients */
     descriptors = (size_t)sysconf(_SC_OPEN_MAX);
-    size_t granted = memory_init();
-    budget_init(granted / MEMORY_SHARE, memory_of_process() / MEMORY_SHARE,
-                shared_allocate(workers * sizeof(_Atomic size_t)), workers);
+    memory_init(workers);
     shortage_init();
 }
 

@@ -43,14 +43,12 @@ void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
    test. */
 uint64_t memory_granted(const char *root);
 
-/* Returns the lower of RLIMIT_AS and RLIMIT_DATA, which limit each process. */
-size_t memory_of_process(void);
-
-/* Reads and returns the memory that the server may use.  Call it before the
-   server confines itself.  After this call the C library returns each block of
-   LARGE_BLOCK bytes or more to the kernel when it is freed, not only the first
-   such block (mallopt(3), M_MMAP_THRESHOLD). */
-size_t memory_init(void);
+/* Reads the memory that the server may use, and sets the budget of its
+   `workers` processes.  Call it before the server confines itself.  After this
+   call the C library returns each block of LARGE_BLOCK bytes or more to the
+   kernel when it is freed, not only the first such block (mallopt(3),
+   M_MMAP_THRESHOLD). */
+void memory_init(size_t workers);
 
 /* If there is no memory for that size and RESERVED_MEMORY, prints that and
    exits 1.  So a server that has started can answer. */

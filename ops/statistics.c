@@ -33,9 +33,11 @@ void statistics_count(struct counters *counters,
                       const struct exchange *exchange) {
     add(&counters->requests, 1);
     add(&counters->responses[class_of(exchange->response.status)], 1);
-    add(&counters->bytes, exchange_bytes(exchange));
-    if (exchange->continued)
+    add(&counters->bytes, exchange->sent);
+    if (exchange->continued) {
         add(&counters->responses[1], 1);
+        add(&counters->bytes, exchange_continue.length);
+    }
 }
 
 static double seconds(struct timeval a, struct timeval b) {

@@ -114,11 +114,11 @@ static void send_some(struct blocking_conn *conn) {
  * connection (redis_pool_borrow), use it (redis_pool_call with
  * exchange_command), and give the reply to connection_replied().  Return the
  * connection (redis_pool_return) in every case.  Three things can fail: no
- * connection is available (NULL), the call fails, or the reply has the wrong
- * type (exchange_accepts).  Then pass NULL to connection_replied(); the client
- * gets 503, as it does now.  A reply may belong to another command.  So
- * `ask_once` in net/blocking.c closes a connection after a reply of the wrong
- * type, and `ask_redis` checks a connection before a remark is stored.
+ * connection is available (NULL), or the call fails: then pass NULL, and the
+ * client gets 503, as it does now.  Or connection_replied() returns false,
+ * because the reply has the wrong type.  A reply may belong to another command.
+ * So `ask_once` in net/blocking.c closes a connection after a reply of the
+ * wrong type, and `ask_redis` checks a connection before a remark is stored.
  */
 static void ask_redis(struct blocking_conn *conn) {
     connection_replied(&conn->connection, NULL);
@@ -189,7 +189,7 @@ int main(int argc, char **argv) {
     redis_pool_init(&redis, &server.redis);
 
     server_ready(&server);
-    while (server_keep_accepting())
+    while (!server_shut_if_drained())
         if (server_accept(&server, 0, &client)) {
             struct blocking_conn conn = {.server = &server,
                                          .redis = &redis,

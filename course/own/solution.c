@@ -134,8 +134,7 @@ static void ask_redis(struct blocking_conn *conn) {
         redis_client_check_before_use(client);
     bool called = redis_pool_call(conn->redis, &client,
                                   exchange_command(exchange), &reply);
-    bool fits = called && exchange_accepts(exchange, &reply);
-    connection_replied(connection, fits ? &reply : NULL);
+    bool fits = connection_replied(connection, called ? &reply : NULL);
     if (called && !fits && reply.type != RESP_ERROR)
         redis_client_close(client); /* its next reply may not be for us */
     redis_pool_return(conn->redis, client);
@@ -266,7 +265,7 @@ int main(int argc, char **argv) {
     }
 
     server_ready(&server);
-    while (server_keep_accepting())
+    while (!server_shut_if_drained())
         if (server_accept(&server, 0, &client))
             queue_put(&client);
 

@@ -58,5 +58,4 @@ void app_close(struct app *app) {
     redirects_free(app->redirects);
     cache_destroy(app->templates);
     cache_destroy(app->public);
-    *app = (struct app){0};
 }

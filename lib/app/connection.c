@@ -121,17 +121,17 @@ static void call_handler(struct connection *connection,
         send_response(connection);
 }
 
-void connection_replied(struct connection *connection,
+bool connection_replied(struct connection *connection,
                         const struct resp_reply *reply) {
-    struct exchange *exchange = &connection->exchange;
-
     assert(connection->state == STATE_REDIS);
-    if (!exchange_check_reply(exchange, reply)) {
+    bool fits = exchange_check_reply(&connection->exchange, reply);
+    if (fits) {
+        connection->exchange.step++;
+        call_handler(connection, reply);
+    } else {
         send_response(connection);
-        return;
     }
-    exchange->step++;
-    call_handler(connection, reply);
+    return fits;
 }
 
 /* ---- Requests ---- */
@@ -246,27 +246,22 @@ char *connection_room(struct connection *connection, size_t *size) {
 }
 
 void connection_received(struct connection *connection, size_t count) {
+    assert(connection_need(connection) == NEED_RECEIVE);
     if (count == 0) { /* the rest of the request will not come */
         connection->state = STATE_CLOSED;
         return;
     }
-    switch (connection->state) {
-    case STATE_HEAD:
-        connection->input.length += count;
-        advance_head(connection);
-        break;
-    case STATE_BODY:
-        connection->input.length += count;
-        advance_body(connection);
-        break;
-    case STATE_LINGER:
+    if (connection->state == STATE_LINGER) {
         connection->dropped += count;
         if (connection->dropped > LINGER_LIMIT)
             connection->state = STATE_CLOSED;
-        break;
-    default:
-        assert(false); /* bytes were not expected */
+        return;
     }
+    connection->input.length += count;
+    if (connection->state == STATE_HEAD)
+        advance_head(connection);
+    else
+        advance_body(connection);
 }
 
 /* ---- Sending ---- */

@@ -72,8 +72,11 @@ char *connection_room(struct connection *connection, size_t *size);
 /* `count` bytes were received; 0: the client will send no more. */
 void connection_received(struct connection *connection, size_t count);
 
-/* Takes the reply of Redis, for this call only; NULL: Redis is unavailable. */
-void connection_replied(struct connection *connection,
+/* Takes the reply of Redis, for this call only; NULL: Redis is unavailable.
+   Returns false if the reply does not have the type that the handler asked for.
+   Then the driver reports it and, unless it is an error of Redis, closes the
+   connection to Redis: each reply may belong to the previous command. */
+bool connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
 /* Decides whether the connection is kept after this response. */

@@ -43,8 +43,8 @@ bool exchange_changes_data(const struct exchange *exchange) {
     return exchange->request.method == HTTP_POST;
 }
 
-bool exchange_accepts(const struct exchange *exchange,
-                      const struct resp_reply *reply) {
+static bool accepts(const struct exchange *exchange,
+                    const struct resp_reply *reply) {
     enum resp_type expected = exchange->expected;
 
     if (expected == RESP_STRING && reply->type == RESP_NULL)
@@ -77,7 +77,7 @@ bool exchange_check_reply(struct exchange *exchange,
             "try again in a moment.");
         return false;
     }
-    if (!exchange_accepts(exchange, reply)) {
+    if (!accepts(exchange, reply)) {
         response_error(
             &exchange->response, 502,
             "The guestbook's database, Redis, sent a reply that this "
@@ -85,9 +85,4 @@ bool exchange_check_reply(struct exchange *exchange,
         return false;
     }
     return true;
-}
-
-uint64_t exchange_bytes(const struct exchange *exchange) {
-    return exchange->sent +
-           (exchange->continued ? exchange_continue.length : 0);
 }

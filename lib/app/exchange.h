@@ -78,7 +78,7 @@ void exchange_reject(struct exchange *exchange, int status,
 
 /* Checks the reply of Redis.  Returns false if the response is an error.  It is
    a 503 without a reply (NULL), or if Redis reports that it will accept
-   commands soon, and a 502 if exchange_accepts() rejects the reply. */
+   commands soon, and a 502 if the reply has another type than expected. */
 bool exchange_check_reply(struct exchange *exchange,
                           const struct resp_reply *reply);
 
@@ -89,15 +89,6 @@ struct view exchange_command(const struct exchange *exchange);
 /* Does the request change data (RFC 9110, section 9.2.1)?  Then a late reply to
    an older command must not be mistaken for success. */
 bool exchange_changes_data(const struct exchange *exchange);
-
-/* Does the reply have the type that the handler asked for?  If not, the driver
-   reports it.  Unless the reply is an error of Redis, the driver also closes
-   the connection: each reply may belong to the previous command. */
-bool exchange_accepts(const struct exchange *exchange,
-                      const struct resp_reply *reply);
-
-/* Returns the number of all bytes that this exchange has sent. */
-uint64_t exchange_bytes(const struct exchange *exchange);
 
 /* The interim response: a client may wait for it before it sends the body. */
 extern const struct view exchange_continue;

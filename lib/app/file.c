@@ -48,6 +48,10 @@ static int folder_error(int folder, const char *name) {
 static int read_text(struct file *file, bool texts) {
     off_t limit = texts ? TEMPLATE_LIMIT : SMALL_FILE;
 
+    if (!S_ISREG(file->status.st_mode)) {
+        errno = EACCES;
+        return -1;
+    }
     if (file->status.st_size > limit) {
         errno = EFBIG;
         return texts ? -1 : 0;
@@ -109,15 +113,10 @@ struct file *file_open(int folder, const char *name, const struct stat *status,
     file->descriptor =
         open_beneath(folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||
-        (S_ISREG(file->status.st_mode) && read_text(file, texts) < 0)) {
+        read_text(file, texts) < 0) {
         int error = errno;
         file_close(file);
         errno = error;
-        return NULL;
-    }
-    if (!S_ISREG(file->status.st_mode)) {
-        file_close(file);
-        errno = EACCES;
         return NULL;
     }
     write_validators(file);

@@ -46,8 +46,7 @@ void response_field(struct response *response, struct view name,
                     struct view value);
 
 /* Starts the body as an HTML page without a template; the caller appends the
-   rest.  The heading is also the title; if it is empty, both give the status.
- */
+   rest.  The heading is also the title; if empty, both give the status. */
 void response_page(struct response *response, struct view heading);
 
 /* Starts a small HTML page that explains what the status means and why. */

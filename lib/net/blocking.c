@@ -28,13 +28,9 @@ struct blocking_conn {
     struct progress progress; /* of the response */
 };
 
-static bool others_wait(const struct worker *worker) {
-    return worker->others_wait != NULL && worker->others_wait(worker);
-}
-
 static bool may_keep(const struct worker *worker) {
     return !server_is_stopping() && !shortage_is_recent() &&
-           !others_wait(worker);
+           !worker->others_wait(worker);
 }
 
 /* Sets the timeout of the next recv.  A whole request has one deadline, even if
@@ -85,7 +81,7 @@ static bool kernel_has_waited(const struct server *server, int socket) {
    timeout, unless others wait, which is checked every FIRST_TIMEOUT. */
 static bool may_be_silent(const struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
-    bool is_needed = !worker->silent_may_stay && others_wait(worker);
+    bool is_needed = !worker->silent_may_stay && worker->others_wait(worker);
 
     if (server_is_stopping())
         return false;
@@ -151,7 +147,7 @@ static void receive(struct blocking_conn *conn) {
         connection_abandon(connection);
     } else { /* woken by a signal: perhaps to close a connection to Redis */
         redis_pool_close_idle(&conn->worker->server->redis_pool);
-        server_stop_accepting();
+        (void)server_shut_if_drained();
     }
 }
 
@@ -163,14 +159,12 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     bool called = redis_pool_call(
         pool, redis, exchange_command(&connection->exchange), &reply);
     cached_time_set(&conn->worker->cached_time, time(NULL));
-    if (called && !exchange_accepts(&connection->exchange, &reply)) {
+    bool fits = connection_replied(connection, called ? &reply : NULL);
+    if (called && !fits) {
         redis_report_unexpected(pool->server, &reply);
-        /* The reply may belong to another command, so the connection is closed.
-           After that only the type of the reply is used. */
         if (reply.type != RESP_ERROR)
             redis_client_close(*redis);
     }
-    connection_replied(connection, called ? &reply : NULL);
 }
 
 /* Returns the connection to the pool before sending: clients may be slow. */
@@ -217,7 +211,7 @@ static void send_some(struct blocking_conn *conn) {
     ssize_t count =
         transmit(conn->client->socket, connection_pending(connection));
     if (count < 0 && errno == EINTR) {
-        server_stop_accepting();
+        (void)server_shut_if_drained();
         return;
     }
     if (count == 0 || (count < 0 && errno != EAGAIN) ||

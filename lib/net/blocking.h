@@ -13,8 +13,7 @@ struct worker {
     struct cached_time cached_time;
     /* Does a connection wait because no worker is free?  Then no connection is
        kept alive.  The function is called once per request, and from time to
-       time while a new client has sent nothing.  NULL: a worker is always
-       free. */
+       time while a new client has sent nothing. */
     bool (*others_wait)(const struct worker *worker);
     /* True if a silent client occupies no process or thread.  Then the client
        may stay for the request's timeout even if others wait. */

@@ -75,27 +75,13 @@ static struct redis_client *connect_to_lend(const struct redis_server *server) {
     if (client == NULL)
         return NULL;
     client->used_at = now;
+    client->lent = true;
     redis_pipeline_connect(&client->pipeline, now);
     if (redis_client_is_open(client) &&
         (size_t)client->pipeline.source.descriptor < limit_by_descriptors(0, 0))
         return client;
     redis_client_destroy(client);
     return NULL;
-}
-
-/* Makes sure that the pool has a connection for the next child, if possible. */
-static void prepare_loan(struct redis_pool *pool) {
-    if (pool->idle == NULL)
-        pool->idle = connect_to_lend(pool->server);
-    if (pool->idle != NULL)
-        pool->idle->lent = true;
-}
-
-/* Called in the parent, which has only one thread and so needs no lock. */
-static void begin_loan(struct redis_pool *pool, struct child *child) {
-    child->client = pool->idle;
-    if (child->client != NULL)
-        LL_DELETE(pool->idle, child->client);
 }
 
 static void take_back(struct redis_pool *pool, struct child *child) {
@@ -135,13 +121,16 @@ pid_t children_fork(struct children *children, size_t *slot) {
 
     *slot = slot_of(children, 0);
     children->slots[*slot].final_state = LOAN_BROKEN;
-    if (children->lends)
-        prepare_loan(pool);
+    if (children->lends && pool->idle == NULL)
+        pool->idle = connect_to_lend(pool->server);
     ++*children->alive; /* before the fork: the child may read it */
     pid_t child = fork();
     if (child > 0) {
         children->slots[*slot].pid = child;
-        begin_loan(pool, &children->slots[*slot]);
+        /* The parent has only one thread, so it needs no lock of the pool. */
+        children->slots[*slot].client = pool->idle;
+        if (pool->idle != NULL)
+            pool->idle = pool->idle->next;
     }
     if (child < 0)
         --*children->alive;
@@ -232,8 +221,7 @@ void children_end(struct children *children) {
             continue;
         poll(NULL, 0, RETRY_DELAY);
         if (server_is_out_of_time() && !killed) {
-            poll(NULL, 0,
-                 5 * RETRY_DELAY); /* each child ends itself when time is up */
+            poll(NULL, 0, 5 * RETRY_DELAY); /* each child ends itself */
             send_signal(children, SIGKILL);
             killed = true;
         }

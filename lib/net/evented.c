@@ -45,6 +45,7 @@ void evented_begin_round(struct evented *evented) {
 }
 
 void evented_end_round(struct evented *evented) {
+    evented->drained = server_shut_if_drained();
     evented->trim_at = memory_trim(
         &evented->exchanges, evented->redis.waiters != NULL, evented->now);
 }
@@ -124,7 +125,7 @@ void evented_pause_accepting(struct evented *evented) {
 
 bool evented_may_accept(const struct evented *evented) {
     return evented->count < evented->limit &&
-           evented->now >= evented->paused_until && server_keep_accepting();
+           evented->now >= evented->paused_until && !evented->drained;
 }
 
 /* Returns memory for a connection, all zero: the slot that became free last,
@@ -151,8 +152,8 @@ struct event_conn *evented_adopt(struct evented *evented,
                     &evented->cached_time,
                     evented->server->architecture->requests_per_connection);
     evented->count++;
-    cached_time_next_round(
-        &evented->cached_time); /* the request may be newer than this round */
+    /* The request may be newer than this round. */
+    cached_time_next_round(&evented->cached_time);
     return conn;
 }
 
@@ -195,8 +196,7 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn) {
     server_exchange_done(evented->server, evented->server->counters,
                          &conn->client, connection);
     evented->exchanges++;
-    evented_stop_waiting(evented,
-                         conn); /* the next exchange has its own time */
+    evented_stop_waiting(evented, conn); /* the next one has its own time */
     connection_next(connection);
 }
 
@@ -218,8 +218,6 @@ static struct event_conn *conn_of(struct redis_waiter *waiter) {
     return (void *)((char *)waiter - offsetof(struct event_conn, waiter));
 }
 
-/* If a reply has a wrong type, all replies may belong to other commands.  So
-   the connection is closed, and after that only the reply's type is used. */
 struct event_conn *evented_take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;
@@ -230,13 +228,13 @@ struct event_conn *evented_take_reply(struct evented *evented) {
     if (waiter == NULL)
         return NULL;
     struct connection *connection = &conn_of(waiter)->connection;
-    if (replied && !exchange_accepts(&connection->exchange, &reply)) {
+    redis_count_missed(redis->server, !replied);
+    cached_time_set(&evented->cached_time, time(NULL));
+    bool fits = connection_replied(connection, replied ? &reply : NULL);
+    if (replied && !fits) {
         redis_report_unexpected(redis->server, &reply);
         if (reply.type != RESP_ERROR)
             redis_pipeline_close(redis);
     }
-    redis_count_missed(redis->server, !replied);
-    cached_time_set(&evented->cached_time, time(NULL));
-    connection_replied(connection, replied ? &reply : NULL);
     return conn_of(waiter);
 }

@@ -14,8 +14,7 @@
 
 /* A connection while it is served: it holds the half-done request. */
 struct event_conn {
-    struct event_source
-        source; /* first: its address is that of the event_conn */
+    struct event_source source; /* first, so pointers can be cast */
     struct client client;
     struct connection connection;
     enum timeout awaited; /* its list in `waiting` */
@@ -32,6 +31,7 @@ struct evented {
     struct cached_time cached_time;
     int64_t now;          /* clock_milliseconds() of this loop iteration */
     int64_t paused_until; /* after a shortage: no accept before this time */
+    bool drained;         /* the server stops, and its backlog is empty */
     size_t count;         /* connections */
     size_t limit;         /* the most connections */
     /* All connections are in one array with `limit` slots; the kernel gives
@@ -54,7 +54,8 @@ void evented_init(struct evented *evented, struct server *server,
 void evented_free(struct evented *evented); /* when no connection is open */
 
 void evented_begin_round(struct evented *evented);
-/* Also returns unused memory to the kernel from time to time. */
+/* Also returns unused memory to the kernel from time to time, and shuts the
+   listening sockets down when the server stops: server_shut_if_drained(). */
 void evented_end_round(struct evented *evented);
 
 /* ---- Time ---- */

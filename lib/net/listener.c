@@ -61,21 +61,6 @@ static void set_options(const struct options *options, int descriptor) {
     SET_OPTION(descriptor, SOL_SOCKET, SO_SNDTIMEO, sending);
 }
 
-/* Returns a socket; -1 with errno set: unknown family, or no descriptor. */
-static int make_socket(const struct options *options, int family) {
-    int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (descriptor >= 0)
-        set_options(options, descriptor);
-    return descriptor;
-}
-
-static bool start_listening(const struct options *options, int descriptor,
-                            const struct sockaddr *address, socklen_t length) {
-    return bind(descriptor, address, length) == 0 &&
-           listen(descriptor, options->backlog) == 0;
-}
-
 __attribute__((noreturn)) static void
 fail_to_listen(const struct options *options) {
     const char *fix = "give another --address or --port";
@@ -90,11 +75,18 @@ fail_to_listen(const struct options *options) {
 
 /* Returns a socket that listens at the address; -1 with errno set. */
 static int listen_at(const struct options *options,
-                     const struct addrinfo *address) {
-    int descriptor = make_socket(options, address->ai_family);
+                     const struct sockaddr *address, socklen_t length,
+                     bool shares_port) {
+    int on = 1;
+    int descriptor = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (descriptor < 0 || start_listening(options, descriptor, address->ai_addr,
-                                          address->ai_addrlen))
+    if (descriptor < 0)
+        return -1;
+    set_options(options, descriptor);
+    if (shares_port)
+        SET_OPTION(descriptor, SOL_SOCKET, SO_REUSEPORT, on);
+    if (bind(descriptor, address, length) == 0 &&
+        listen(descriptor, options->backlog) == 0)
         return descriptor;
     int error = errno;
     close(descriptor);
@@ -122,7 +114,7 @@ int listener_open(const struct options *options) {
          each != NULL && descriptor < 0 &&
          (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT);
          each = each->ai_next)
-        descriptor = listen_at(options, each);
+        descriptor = listen_at(options, each->ai_addr, each->ai_addrlen, false);
     if (descriptor < 0)
         fail_to_listen(options);
     freeaddrinfo(found);
@@ -139,13 +131,10 @@ int listener_open_another(const struct options *options, int first) {
     if (getsockname(first, (struct sockaddr *)&address, &length) < 0)
         server_fatal("cannot read the address of the listening socket: %s",
                      strerror(errno));
-    int descriptor = make_socket(options, address.ss_family);
-    if (descriptor < 0)
-        fail_to_listen(options);
     SET_OPTION(first, SOL_SOCKET, SO_REUSEPORT, on);
-    SET_OPTION(descriptor, SOL_SOCKET, SO_REUSEPORT, on);
-    if (!start_listening(options, descriptor, (struct sockaddr *)&address,
-                         length))
+    int descriptor =
+        listen_at(options, (struct sockaddr *)&address, length, true);
+    if (descriptor < 0)
         fail_to_listen(options);
     return descriptor;
 }

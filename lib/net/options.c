@@ -85,12 +85,6 @@ static size_t default_workers(const struct architecture *architecture) {
                : 1;
 }
 
-static void print_help(const struct architecture *architecture) {
-    printf(help, architecture->name, architecture->name, architecture->summary,
-           DEFAULT_PORT, default_workers(architecture), DEFAULT_BACKLOG,
-           DEFAULT_TIME_SCALE);
-}
-
 /* The options in the form that getopt(3) requires. */
 #define LETTERS  ":p:a:r:w:d:b:t:u:lhV"
 /* Appended to each message about the command line. */
@@ -172,7 +166,10 @@ static void print_and_exit(const struct architecture *architecture,
     if (letter == OPTION_PRINT_SYSCALLS)
         ops_print_calls(architecture->calls);
     if (letter == OPTION_HELP)
-        print_help(architecture);
+        printf(help, architecture->name, architecture->name,
+               architecture->summary, DEFAULT_PORT,
+               default_workers(architecture), DEFAULT_BACKLOG,
+               DEFAULT_TIME_SCALE);
     if (letter == OPTION_VERSION)
         printf("%s (ZeroHTTPd Seven) %s\n", architecture->name, VERSION);
     exit(EXIT_SUCCESS);

@@ -214,7 +214,7 @@ void readiness_end_round(struct evented *evented) {
 }
 
 bool readiness_keep_running(const struct evented *evented) {
-    return (server_keep_accepting() || evented->count > 0) &&
+    return (!evented->drained || evented->count > 0) &&
            !server_is_out_of_time();
 }
 

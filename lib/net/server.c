@@ -39,7 +39,7 @@ static void print_notes(struct server *server) {
 
 /* ---- The start ---- */
 
-static void print_url(const struct server *server) {
+static void print_banner(const struct server *server) {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
     char host[INET6_ADDRSTRLEN], port[8];
@@ -50,16 +50,12 @@ static void print_url(const struct server *server) {
                     port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         server_fatal("cannot read the address of the listening socket");
     bool is_ipv6 = strchr(host, ':') != NULL;
-    fprintf(server->notes, "url           http://%s%s%s:%s/\n",
-            is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
-}
-
-static void print_banner(const struct server *server) {
-    fprintf(server->notes, "architecture  %s: %s\npid           %d\n",
+    fprintf(server->notes,
+            "architecture  %s: %s\npid           %d\nworkers       %zu\n"
+            "url           http://%s%s%s:%s/\n",
             server->architecture->name, server->architecture->summary,
-            (int)getpid());
-    fprintf(server->notes, "workers       %zu\n", server->options.workers);
-    print_url(server);
+            (int)getpid(), server->options.workers, is_ipv6 ? "[" : "", host,
+            is_ipv6 ? "]" : "", port);
 }
 
 /* Changes permanently from root to another user. */
@@ -231,39 +227,30 @@ static void append_printable(struct buffer *line, struct view text) {
     }
 }
 
-/* Appends a line in the Common Log Format. */
-static void append_log_line(struct buffer *line, const char *address,
-                            const struct exchange *exchange) {
+/* Prints a line in the Common Log Format.  Without stdio: fork copies its
+   buffer, so the line would appear twice. */
+static void log_exchange(const struct client *client,
+                         const struct exchange *exchange) {
     struct view request = exchange->request.line;
+    struct buffer line = {0};
     char time[40];
     struct tm tm;
 
-    time_t now = exchange->response.cached_time->now;
-    localtime_r(&now, &tm);
-    strftime(time, sizeof time, "%d/%b/%Y:%H:%M:%S %z", &tm);
-    buffer_append(line, view_of(address));
-    buffer_append(line, VIEW(" - - ["));
-    buffer_append(line, view_of(time));
-    buffer_append(line, VIEW("] \""));
-    append_printable(line, request.length > 0 ? request : VIEW("-"));
-    buffer_append(line, VIEW("\" "));
-    buffer_append_number(line, exchange->response.status);
-    buffer_append(line, VIEW(" "));
+    localtime_r(&exchange->response.cached_time->now, &tm);
+    strftime(time, sizeof time, " - - [%d/%b/%Y:%H:%M:%S %z] \"", &tm);
+    buffer_append(&line, view_of(client->address));
+    buffer_append(&line, view_of(time));
+    append_printable(&line, request.length > 0 ? request : VIEW("-"));
+    buffer_append(&line, VIEW("\" "));
+    buffer_append_number(&line, exchange->response.status);
+    buffer_append(&line, VIEW(" "));
     /* All bytes sent except the head. */
     uint64_t bytes = exchange->sent - exchange->response.head_length;
     if (bytes > 0)
-        buffer_append_number(line, (int64_t)bytes);
+        buffer_append_number(&line, (int64_t)bytes);
     else
-        buffer_append(line, VIEW("-"));
-    buffer_append(line, VIEW("\n"));
-}
-
-/* Without stdio: fork copies its buffer, so the line would appear twice. */
-static void log_exchange(const struct client *client,
-                         const struct exchange *exchange) {
-    struct buffer line = {0};
-
-    append_log_line(&line, client->address, exchange);
+        buffer_append(&line, VIEW("-"));
+    buffer_append(&line, VIEW("\n"));
     if (!line.failed)
         output_line(STDOUT_FILENO, line.data, line.length);
     buffer_free(&line);

@@ -16,23 +16,22 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Most of these functions need no parameter. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 /* ---- The start: no rights are dropped, no limit is raised ---- */
 
 void ops_start(size_t workers, bool log) {
-    (void)workers, (void)log;
 }
 
 void ops_confine_files(bool confined, const char *root, int redis_port) {
-    (void)confined, (void)root, (void)redis_port;
 }
 
 const char *ops_confine_calls(bool confined, const struct call *calls) {
-    (void)confined, (void)calls;
     return "no (make plain)";
 }
 
 void ops_print_calls(const struct call *calls) {
-    (void)calls;
     puts("all");
 }
 
@@ -43,13 +42,10 @@ void ops_end(void) {
 
 size_t limit_by_descriptors(size_t served, size_t more) {
     size_t room = (size_t)sysconf(_SC_OPEN_MAX) / 2;
-
-    (void)served;
     return room > more + 1 ? room / (more + 1) : 1;
 }
 
 size_t limit_by_memory(size_t most, size_t each, size_t real) {
-    (void)each, (void)real;
     return most;
 }
 
@@ -68,20 +64,16 @@ bool shortage_is_recent(void) {
 /* ---- Memory: malloc(3) only; none is returned to the kernel ---- */
 
 bool budget_change(size_t old, size_t new) {
-    (void)old, (void)new;
     return true;
 }
 
 void budget_set_slot(size_t slot) {
-    (void)slot;
 }
 
 void budget_reset(size_t slot) {
-    (void)slot;
 }
 
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {
-    (void)exchanges, (void)busy, (void)now;
     return INT64_MAX;
 }
 
@@ -109,7 +101,6 @@ struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round) {
     struct stat status;
 
-    (void)round;
     if (fstatat(cache->folder, name, &status, 0) < 0)
         return NULL;
     return file_open(cache->folder, name, &status, cache->texts);
@@ -145,7 +136,6 @@ struct counters *statistics_create(size_t workers) {
 
 void statistics_count(struct counters *counters,
                       const struct exchange *exchange) {
-    (void)exchange;
     atomic_fetch_add_explicit(&counters->requests, 1, memory_order_relaxed);
 }
 
@@ -153,7 +143,6 @@ void statistics_print(const struct counters *counters, size_t workers,
                       enum statistics_workers detail, FILE *stream) {
     uint64_t requests = 0;
 
-    (void)detail;
     for (size_t i = 0; i < workers; i++)
         requests += counters[i].requests;
     fprintf(stream, "requests      %" PRIu64 "\n", requests);
@@ -163,16 +152,13 @@ void statistics_print(const struct counters *counters, size_t workers,
 
 bool redis_report_rejection(const struct redis_server *server,
                             const struct resp_reply *reply, int64_t now) {
-    (void)server, (void)reply, (void)now;
     return false;
 }
 
 bool redis_report_shortage(const struct redis_server *server, int64_t now) {
-    (void)server, (void)now;
     return false;
 }
 
 bool redis_is_scarce(int64_t now) {
-    (void)now;
     return false;
 }

@@ -110,21 +110,15 @@ bool server_is_out_of_time(void) {
 }
 
 /* The shutdown rejects later clients, which would never be served. */
-bool server_stop_accepting(void) {
-    bool done = true;
+bool server_shut_if_drained(void) {
+    bool drained = true;
 
-    if (!*stop.stop_all)
-        return true;
+    if (!stop.stopping)
+        return false;
     for (size_t i = 0; i < stop.count; i++)
         if (has_backlog_at(stop.listeners[i]))
-            done = false;
-        else
+            drained = false;
+        else if (*stop.stop_all)
             shutdown(stop.listeners[i], SHUT_RD);
-    return done;
-}
-
-bool server_keep_accepting(void) {
-    return !stop.stopping ||
-           (!server_is_out_of_time() &&
-            (server_has_backlog() || !server_stop_accepting()));
+    return drained || server_is_out_of_time();
 }

@@ -36,15 +36,11 @@ void stop_set_listeners_count(size_t count);
 bool stop_parent_is_alive(void); /* in a worker */
 void stop_wake_parent(void);     /* in a worker: ends the parent's sleep */
 
-/* The condition of the loops that accept.  After SIGTERM this function returns
-   false as soon as no client waits in the backlog, or the time is over.  In the
-   first case it also calls server_stop_accepting(). */
-bool server_keep_accepting(void);
-
-/* If the server stops, shuts down its listening sockets at which no client
-   waits.  Does nothing if only this worker stops: other workers use the same
-   sockets.  Returns false if a client waits. */
-bool server_stop_accepting(void);
+/* Ends the loops that accept.  Returns true after SIGTERM, as soon as no client
+   waits in the backlog, or the time is over.  Shuts down each listening socket
+   at which no client waits, unless only this worker stops: other workers use
+   the same sockets. */
+bool server_shut_if_drained(void);
 
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since the stop */

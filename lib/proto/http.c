@@ -9,12 +9,12 @@
 #define LETTERS_AND_DIGITS BYTES('0', '9'), BYTES('A', 'Z'), BYTES('a', 'z')
 
 /* RFC 9110, section 5.6.2: letters, digits and !#$%&'*+-.^_`|~ */
-BYTE_SET token_bytes = {{LETTERS_AND_DIGITS, BYTES('!', '!'), BYTES('#', '\''),
-                         BYTES('*', '+'), BYTES('-', '.'), BYTES('^', '`'),
-                         BYTES('|', '|'), BYTES('~', '~')}};
+__extension__ const struct byte_set http_token_bytes = {
+    {LETTERS_AND_DIGITS, BYTES('!', '!'), BYTES('#', '\''), BYTES('*', '+'),
+     BYTES('-', '.'), BYTES('^', '`'), BYTES('|', '|'), BYTES('~', '~')}};
 
 /* RFC 9110, section 5.5: no control byte except HTAB. */
-BYTE_SET value_bytes = {
+__extension__ const struct byte_set http_value_bytes = {
     {BYTES('\t', '\t'), BYTES(' ', '~'), BYTES(0x80, 0xff)}};
 
 /* Printable ASCII, except the space and #. */
@@ -25,14 +25,6 @@ BYTE_SET target_bytes = {{BYTES('!', '"'), BYTES('$', '~')}};
 BYTE_SET host_bytes = {{LETTERS_AND_DIGITS, BYTES('!', '!'), BYTES('$', '$'),
                         BYTES('&', '.'), BYTES(';', ';'), BYTES('=', '='),
                         BYTES('_', '_'), BYTES('~', '~')}};
-
-size_t http_token_length(struct view text) {
-    return view_span(text, &token_bytes);
-}
-
-size_t http_value_length(struct view text) {
-    return view_span(text, &value_bytes);
-}
 
 static bool is_made_of(struct view view, const struct byte_set *set) {
     return view.length > 0 && view_span(view, set) == view.length;
@@ -137,7 +129,7 @@ static ssize_t parse_request_line(struct http_request *request,
     struct view version = rest;
 
     request->line = line;
-    if (!is_made_of(method, &token_bytes))
+    if (!is_made_of(method, &http_token_bytes))
         return reject(request, 400, "The request line has no valid method.");
     if (version.length != 8 || !view_starts_with(version, VIEW("HTTP/")) ||
         version.data[5] < '0' || version.data[5] > '9' ||
@@ -276,11 +268,11 @@ static ssize_t parse_field_line(struct http_request *request,
         return reject(request, 431, "There are too many header fields.");
     if (rest->data[0] == ' ' || rest->data[0] == '\t')
         return reject(request, 400, "A header field is folded over two lines.");
-    struct view name = view_take(rest, &token_bytes);
+    struct view name = view_take(rest, &http_token_bytes);
     if (name.length == 0 || !view_starts_with(*rest, VIEW(":")))
         return reject(request, 400, "A header line has no colon after a name.");
     *rest = view_skip(*rest, 1);
-    struct view value = view_take(rest, &value_bytes);
+    struct view value = view_take(rest, &http_value_bytes);
     if (!view_starts_with(*rest, VIEW("\r\n")))
         return reject(request, 400, "A header field has a control byte in it.");
     *rest = view_skip(*rest, 2);
@@ -385,7 +377,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     *request = (struct http_request){.method = HTTP_UNKNOWN};
     /* Bytes that are not HTTP, such as TLS, get this answer at once. */
     if (input.length > 0 && input.data[0] != '\r' &&
-        http_token_length(input) == 0)
+        view_span(input, &http_token_bytes) == 0)
         return reject(request, 400, "This is not an HTTP request.");
     request->method = find_method(input);
     ssize_t end = find_end(input, seen, request);
@@ -409,12 +401,11 @@ bool http_next_field_line(struct view *fields, struct view name,
                           struct view *value) {
     while (fields->length > 0) {
         struct view line = view_cut(fields, '\n');
-        struct view text = view_slice(line, 0, line.length - 1); /* its CR */
-        bool found = view_equal_ignoring_case(view_cut(&text, ':'), name);
-        if (found) {
-            *value = view_trim(text);
+        line.length--; /* its CR */
+        bool found = view_equal_ignoring_case(view_cut(&line, ':'), name);
+        *value = view_trim(line);
+        if (found)
             return true;
-        }
     }
     return false;
 }

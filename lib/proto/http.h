@@ -64,10 +64,9 @@ struct http_request {
     const char *complaint; /* of a bad head: a sentence with the reason */
 };
 
-/* Returns the number of bytes at the front that may be in a token (RFC 9110,
-   section 5.6.2), or in the value of a field (section 5.5). */
-size_t http_token_length(struct view text);
-size_t http_value_length(struct view text);
+/* The bytes that a token may have (RFC 9110, section 5.6.2), and those that the
+   value of a field may have (section 5.5). */
+extern const struct byte_set http_token_bytes, http_value_bytes;
 
 /* RFC 9112, section 2.2: some clients send superfluous empty lines before a
    request.  Returns the length of such lines at the front of the input. */

@@ -38,7 +38,7 @@ static ssize_t take_size(struct http_chunks *chunks, struct view input) {
     if (text.length == 0)
         return 0;
     if (text.data[0] == ';')
-        at += http_value_length(rest);
+        at += view_span(rest, &http_value_bytes);
     else if (text.data != rest.data) /* blanks, but no extension */
         return -400;
     return take_line_end(input, at);
@@ -46,14 +46,15 @@ static ssize_t take_size(struct http_chunks *chunks, struct view input) {
 
 /* Takes a trailer field, or the empty line after the last one. */
 static ssize_t take_trailer(struct view input) {
-    size_t name = http_token_length(input);
+    size_t name = view_span(input, &http_token_bytes);
     struct view rest = view_skip(input, name);
 
     if (rest.length == 0)
         return 0;
     if (name > 0 && rest.data[0] != ':')
         return -400;
-    return take_line_end(input, name > 0 ? name + http_value_length(rest) : 0);
+    return take_line_end(
+        input, name > 0 ? name + view_span(rest, &http_value_bytes) : 0);
 }
 
 /* Takes a line that is no part of the body, and sets the next state. */

@@ -23,13 +23,6 @@ static int decode(struct view encoded, struct buffer *path) {
     return 0;
 }
 
-/* Removes the last segment, with the slash before it, from the path's end. */
-static size_t without_last_segment(const char *text, size_t length) {
-    while (length > 0 && text[length - 1] != '/')
-        length--;
-    return length - 1;
-}
-
 /* Removes dot segments and double slashes, in place. */
 static int remove_dot_segments(struct buffer *path) {
     struct view rest = view_skip(buffer_view(path), 1);
@@ -43,8 +36,10 @@ static int remove_dot_segments(struct buffer *path) {
 
         if (climbs && length == 0)
             return -400;
-        if (climbs)
-            length = without_last_segment(path->data, length);
+        if (climbs) /* drops the last segment, and the slash before it */
+            do
+                length--;
+            while (path->data[length] != '/');
         if (climbs || segment.length == 0 || view_equal(segment, VIEW("."))) {
             ends_in_slash = true;
             continue;

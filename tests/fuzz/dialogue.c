@@ -147,7 +147,9 @@ static void must_be_answered(struct dialogue *dialogue) {
     struct answer answer =
         read_answer(buffer_view(&dialogue->out), is_head_request(dialogue));
 
-    must(exchange_bytes(exchange) == dialogue->out.length);
+    must(exchange->sent +
+             (exchange->continued ? exchange_continue.length : 0) ==
+         dialogue->out.length);
     must(answer.status == exchange->response.status);
     must(answer.closes == !connection->keep_alive);
     must(!answer.continued || exchange->request.expects_continue);

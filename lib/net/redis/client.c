@@ -103,7 +103,7 @@ static void continue_call(struct redis_pipeline *redis) {
                                                     : call_flags(redis);
     bool received = redis_pipeline_fill(redis, flags, clock_milliseconds());
     if (!received) /* perhaps because of a signal */
-        server_stop_accepting();
+        (void)server_shut_if_drained();
     if (late && !(received && !redis->scan.skips))
         redis_pipeline_check(redis, clock_milliseconds());
 }

@@ -21,8 +21,7 @@ struct redis_waiter {
 };
 
 struct redis_pipeline {
-    struct event_source
-        source; /* what the event loop watches; descriptor -1: closed */
+    struct event_source source; /* descriptor -1: closed */
     const struct event_loop *loop;
     const struct redis_server *server;
     /*

@@ -75,27 +75,23 @@ static void mark_connected(struct redis_pool *pool,
     client->fresh = false;
 }
 
-/* Frees the memory of a long reply. */
-static void shrink(struct redis_pipeline *redis) {
-    if (redis->input.capacity <= LARGE_RESPONSE ||
-        redis->input.length > redis->taken)
-        return;
-    buffer_free(&redis->input);
-    redis->taken = 0;
-}
-
 /* If connections are scarce, keeps the connection only for threads that wait,
    and only until it is REDIS_RETRY old: other processes may wait, too. */
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
+    struct redis_pipeline *redis = &client->pipeline;
     int64_t now = clock_milliseconds();
     bool keep = redis_client_is_open(client);
 
-    shrink(&client->pipeline);
+    /* Frees the memory of a long reply. */
+    if (redis->input.capacity > LARGE_RESPONSE &&
+        redis->input.length <= redis->taken) {
+        buffer_free(&redis->input);
+        redis->taken = 0;
+    }
     pthread_mutex_lock(&pool->lock);
     mark_connected(pool, client);
     if (keep && redis_is_scarce(now))
-        keep =
-            pool->waiting > 0 && now - client->pipeline.begun_at < REDIS_RETRY;
+        keep = pool->waiting > 0 && now - redis->begun_at < REDIS_RETRY;
     if (keep)
         LL_PREPEND(pool->idle, client);
     bool look = now - pool->checked_at >= REDIS_IDLE;

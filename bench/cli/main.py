@@ -60,7 +60,7 @@ COMMANDS = {
         "bench.faults.command", "make an archive without the answers", "student_copy"
     ),
     "new": Command("bench.cli.new", "create a folder for a server of your own"),
-    "grade": Command("bench.grade.sandbox", "grade a server and name its faults"),
+    "grade": Command("bench.grade.command", "grade a server and name its faults"),
     "grade-all": Command("bench.grade.cohort.command", "grade the submissions of a class"),
     "serve": Command(
         "bench.cli.serve", "run servers, and a live page that shows what they wait for"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd grade`, which `make grade` runs, in the namespaces that sandbox.py has
-made. The command runs all stages in order, within a time limit, and prints the results."""
+"""The command `zerohttpd grade`, which `make grade` runs. The command runs all stages in order,
+within a time limit, and prints the results."""
 
 import argparse
 import json
@@ -45,6 +45,7 @@ def run(words: Sequence[str]) -> int:
     only = each_of("stage", options.only, NAMES)
     source = folder_of(options.server)
     AB.require()
+    sandbox.enter(["-m", "bench", "grade", *words])
     raise_descriptors()  # the clients of one check need more than the usual 1,024
     require_limits()
     seed = options.seed if options.seed is not None else secrets.randbelow(10**9)

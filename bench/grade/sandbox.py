@@ -7,7 +7,6 @@ Landlock (fence.py), and, if the grader is root, as a user that no other process
 """
 
 import functools
-import importlib
 import os
 import secrets
 import subprocess
@@ -25,8 +24,6 @@ from bench.host.sockets import bring_up_loopback
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"
 """The environment variable that says how the examination's namespaces were made."""
-PRINT_ONLY = {"-h", "--help", "--schema"}
-"""Options with which `zerohttpd grade` runs no untrusted program."""
 OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
 WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
 """`user` needs no root rights, but it needs a kernel that allows unprivileged user namespaces."""
@@ -65,14 +62,6 @@ class Limits:
     others: int = 2048
     """An allowance for other tasks of the grader's user if the program has no user of its own. The
     kernel counts all tasks of a user together."""
-
-
-def run(words: Sequence[str]) -> int:
-    """Run `zerohttpd grade` in new namespaces and return its exit status. The first process only
-    makes the namespaces, so it does not import the other modules of the grader."""
-    if PRINT_ONLY.isdisjoint(words):
-        enter(["-m", "bench", "grade", *words])
-    return int(importlib.import_module("bench.grade.command").run(words))
 
 
 def enter(arguments: Sequence[str]) -> None:

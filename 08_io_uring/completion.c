@@ -279,7 +279,7 @@ void completion_init(struct loop *loop, struct server *server) {
 
 int completion_prepare_wait(struct loop *loop) {
     struct evented *evented = &loop->evented;
-    bool wanted = evented_may_accept(evented);
+    bool wanted = !loop->ends && evented_may_accept(evented);
 
     if (wanted && !loop->accepting)
         begin_accept(loop);

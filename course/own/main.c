@@ -115,8 +115,9 @@ static void send_some(struct blocking_conn *conn) {
  * exchange_command), and give the reply to connection_replied().  Return the
  * connection (redis_pool_return) in every case.  Three things can fail: no
  * connection is available (NULL), or the call fails: then pass NULL, and the
- * client gets 503, as it does now.  Or connection_replied() returns false,
- * because the reply has the wrong type.  A reply may belong to another command.
+ * client gets 503, as it does now.  Or the reply has the wrong type: then
+ * connection_replied() returns false, and the client already gets 502.  Such a
+ * reply may belong to another command.
  * So `ask_once` in net/blocking.c closes a connection after a reply of the
  * wrong type, and `ask_redis` checks a connection before a remark is stored.
  */

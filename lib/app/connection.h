@@ -69,13 +69,15 @@ enum connection_need connection_need(const struct connection *connection);
 /* Returns the place for received bytes, and its *size; NULL: out of memory. */
 char *connection_room(struct connection *connection, size_t *size);
 
-/* `count` bytes were received; 0: the client will send no more. */
+/* `count` bytes were received; 0: the client will send no more.  Only while
+   the need is NEED_RECEIVE. */
 void connection_received(struct connection *connection, size_t count);
 
 /* Takes the reply of Redis, for this call only; NULL: Redis is unavailable.
-   Returns false if the reply does not have the type that the handler asked for.
-   Then the driver reports it and, unless it is an error of Redis, closes the
-   connection to Redis: each reply may belong to the previous command. */
+   Returns false for NULL, and if the reply does not have the type that the
+   handler asked for.  Such a reply is reported by the driver, which also closes
+   the connection to Redis, unless the reply is an error of Redis: each reply
+   may belong to the previous command. */
 bool connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 

@@ -31,7 +31,7 @@ struct evented {
     struct cached_time cached_time;
     int64_t now;          /* clock_milliseconds() of this loop iteration */
     int64_t paused_until; /* after a shortage: no accept before this time */
-    bool drained;         /* the server stops, and its backlog is empty */
+    bool drained;         /* of server_shut_if_drained() in this round */
     size_t count;         /* connections */
     size_t limit;         /* the most connections */
     /* All connections are in one array with `limit` slots; the kernel gives

@@ -401,7 +401,7 @@ bool http_next_field_line(struct view *fields, struct view name,
                           struct view *value) {
     while (fields->length > 0) {
         struct view line = view_cut(fields, '\n');
-        line.length--; /* its CR */
+        line = view_slice(line, 0, line.length - 1); /* its CR */
         bool found = view_equal_ignoring_case(view_cut(&line, ':'), name);
         *value = view_trim(line);
         if (found)

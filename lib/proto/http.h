@@ -79,8 +79,9 @@ ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request);
 
 /* Takes the next line of that name from the front of *fields, which is
-   request.fields before the first call.  Returns false when none is left.  The
-   lines of one name are one list, in their order: RFC 9110, section 5.3. */
+   request.fields before the first call.  Returns false when none is left; then
+   *value means nothing.  The lines of one name are one list, in their order
+   (RFC 9110, section 5.3). */
 bool http_next_field_line(struct view *fields, struct view name,
                           struct view *value);
 

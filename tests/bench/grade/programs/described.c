@@ -27,8 +27,8 @@ void all_calls(struct blocking_conn *conn) {
     struct redis_client *client = redis_pool_borrow(conn->redis);
     bool called = redis_pool_call(
         conn->redis, &client, exchange_command(&connection->exchange), &reply);
-    if (!connection_replied(connection, called ? &reply : NULL))
-        connection_replied(connection, NULL);
+    if (!connection_replied(connection, called ? &reply : NULL) && called)
+        redis_client_close(client);
     redis_pool_return(conn->redis, client);
     if (connection_is_idle(connection) && server_is_stopping() &&
         !server_is_out_of_time())

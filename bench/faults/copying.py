@@ -166,14 +166,14 @@ def copy_files(folder: Path) -> None:
     UserError, OSError."""
     for name in project_files(ROOT, only_public=False):
         if _is_own(name) and not any(fnmatch(name, pattern) for pattern in LEFT_OUT):
-            _copy(name, folder)
+            with contextlib.suppress(FileNotFoundError):  # git may list a removed file
+                _copy(name, folder)
 
 
 def _copy(name: str | Path, folder: Path) -> None:
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):  # git may list a removed file
-        shutil.copy2(ROOT / name, target, follow_symlinks=False)
+    shutil.copy2(ROOT / name, target, follow_symlinks=False)
 
 
 def _is_own(name: str) -> bool:

@@ -53,7 +53,7 @@ class Trial:
     """Raises Failed; may return a note for the report."""
     time_scale: int = 1
     """Divides the server's timeouts. On a busy machine a client may be later than such a timeout;
-    therefore a missing or wrong response is repeated."""
+    therefore a check with a missing or wrong response is repeated."""
     gate: bool = False
     """This check runs before all others. If it fails, the checks after it are not run."""
     also_closed: bool = False
@@ -149,7 +149,7 @@ class CheckRunner:
 
     def _tracer(self, check: Trial, again: bool) -> tuple[Path | None, Sequence[str]]:
         """Return the file of a check's trace and the command line that writes the trace; (None, ())
-        without a trace. At the second attempt the trace is a proof."""
+        without a trace. At a further attempt the trace is a proof."""
         proves = again and check.starts_server
         if not (self.can_trace and (proves or check.traced or check.injected)):
             return None, ()

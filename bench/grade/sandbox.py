@@ -30,7 +30,7 @@ WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-use
 FIRST_USER, USERS = 61_184, 4_000  # `lane` is added
 """User IDs that systemd gives to services with a dynamic user: no account has them."""
 MEMORY = 512 << 20
-"""The unshared bytes that all processes of a server may use together; see `Scene.guarded`."""
+"""The unshared bytes that all processes of a server may use (`GradedServer.guarded`)."""
 REDIS_PASSWORD = secrets.token_urlsafe(16)
 """The password of the Redis user `grader`, who may close and limit connections."""
 REDIS_LIMITS = {
@@ -116,7 +116,7 @@ def apart() -> bool:
 
 def user(lane: int = 0) -> int | None:
     """Return the user ID of graded programs, or None if it is the grader's own. The ID is constant
-    within an examination; it differs between examinations, and between lanes (`Scene.lane`)."""
+    within an examination; it differs between examinations and lanes (`GradedServer.lane`)."""
     return _nobodys(lane) if os.geteuid() == 0 and os.environ.get(INSIDE) != "user" else None
 
 

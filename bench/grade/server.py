@@ -375,6 +375,8 @@ def in_words(share: float) -> str:
 def fault_of_end(status: int | None, otherwise: FaultName) -> FaultName:
     """Return the fault of a server that ended with this status, which is negative for a signal.
     `otherwise`: the fault if the server exited, or ended by SIGTERM or SIGINT."""
-    if status is None or status >= 0 or -status in (signal.SIGTERM, signal.SIGINT):
+    if status is None:
+        return "crash"
+    if status >= 0 or -status in (signal.SIGTERM, signal.SIGINT):
         return otherwise
     return ENDED_BY.get(-status, "crash")

@@ -24,7 +24,8 @@ from bench.grade.server import BUSY_SHARE
 AT_ONCE = 8
 """The number of checks that run at the same time; together they use less than one CPU."""
 SLOWER = 1.5
-"""A server is too slow if its checks take this many times the usual time."""
+"""A server is too slow if its checks take this many times the usual time, and some checks are
+beyond the time limit."""
 LANES = 2
 """The number of lanes of a check: for the graded server, and for the reference server."""
 
@@ -188,7 +189,8 @@ class World:
 
     def _must_repeat(self, attempts: Sequence[Attempt]) -> bool:
         """Return whether a check must be run again after these attempts. If both attempts failed
-        on a busy machine, and other programs may be the cause, a third attempt decides."""
+        on a busy machine, and other programs may be the cause, a third attempt decides, if the time
+        is sufficient."""
         failures = [one.failed for one in attempts if one.failed]
         if not failures or len(failures) < len(attempts) or self._is_plain(failures[-1]):
             return False
@@ -200,7 +202,7 @@ class World:
         return self.others_busy() > BUSY_SHARE
 
     def _is_plain(self, failed: Failed) -> bool:
-        """Return whether a second attempt of the check is unnecessary, even for a proof."""
+        """Return whether a further attempt of the check is unnecessary, even for a proof."""
         if failed.fault == "never-serves":
             return not self.runner.served
         proven = bool(failed.proof[1]) and failed.sure

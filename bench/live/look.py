@@ -20,7 +20,7 @@ SHARE_OF_TIME = 0.1
 """The largest share of one processor for the observations. If there are a thousand processes, an
 observation takes long, so observations become less frequent."""
 LONGEST_PAUSE = 3.0
-FORGOTTEN_SECONDS = 2 * LONGEST_PAUSE
+FORGOTTEN_SECONDS = 5 * LONGEST_PAUSE
 """After this time without an observation, there is no rate: no page was open."""
 RATES_SHOWN = 80
 

@@ -220,9 +220,10 @@ class RemoteStation:
         )
         times = next((one.instances for one in words if isinstance(one, orders.ServerOrder)), 1)
         try:
+            line = question.model_dump_json().encode() + b"\n"
             # The request fits into the pipe. If the agent has ended, `_answer` gives the reason.
             with contextlib.suppress(OSError, ValueError):
-                self._to.write(question.model_dump_json().encode() + b"\n")
+                self._to.write(line)
             answer = self._answer(time.monotonic() + TIMEOUTS[name] * times, name)
         except HostLost as lost:
             self._give_up(str(lost))

@@ -2,7 +2,7 @@
 """Shows a sweep while it runs: a live table on a terminal, lines of text elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import mean
+from statistics import fmean
 
 from rich.console import Console
 
@@ -104,10 +104,11 @@ class Estimate:
         # The timeout of the warm-up grows with its number of requests.
         longest = spec.timeout * requests / spec.requests
         # The costs of this server and these conditions, otherwise of this server, otherwise all.
-        known = self._known.items()
-        same = [cost for key, cost in known if key == (spec.subject, spec.conditions)]
-        costs = same or [cost for (name, _), cost in known if name == spec.subject]
-        return min(requests * mean(costs or self._known.values()), longest)
+        cost = self._known.get((spec.subject, spec.conditions))
+        if cost is None:
+            costs = [cost for (name, _), cost in self._known.items() if name == spec.subject]
+            cost = fmean(costs or self._known.values())
+        return min(requests * cost, longest)
 
     def _all_requests(self, one: Run | RunSpec) -> int:
         """Return the number of requests of a run and of its declared warm-up."""

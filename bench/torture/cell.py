@@ -221,7 +221,7 @@ def await_calm(scene: AttackScene, visitors: Visitors) -> None:
         return sum(lately.values()) >= CALM_SHARE * wanted(visitors.pages, visitors.pages)
 
     scene.watch.sleep(WARM_SECONDS)
-    scene.watch.until(calm, CALM_TIMEOUT, AGAIN_SECONDS)
+    scene.watch.until(calm, CALM_TIMEOUT - WARM_SECONDS, AGAIN_SECONDS)
 
 
 def wanted(rated: list[str], pages: list[str]) -> float:

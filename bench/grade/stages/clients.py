@@ -38,7 +38,8 @@ INJECTED = (
     f"fork,vfork,clone,clone3:error=EAGAIN:when={3 * WORKERS}+3",
     "accept,accept4:error=EMFILE:when=3+5",
 )
-"""In each thread, `when=3+4` lets call 3 and then every fourth call fail."""
+"""Calls that fail, and their error. In each thread, `when=3+4` lets call 3 and then every fourth
+call fail."""
 FEW, ALONE = 15, 30
 """The number of requests of each client, and of requests that each use a new connection."""
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
@@ -248,7 +249,7 @@ class Half(NamedTuple):
     rest: bytes
     since: float = math.inf
     """The time when the client sent the first part (time.monotonic). Later than TIMEOUT after this
-    time, a response 408 is no fault."""
+    time, a response 408 is no fault. inf: it is always a fault."""
 
 
 @contextmanager

@@ -272,7 +272,7 @@ def beside_reference(scene: Scene) -> Iterator[Pair]:
     """Start the reference server, and stop it afterwards. Raises NotHere if it is not built."""
     if not (ROOT / REFERENCE).exists():
         raise NotHere(f"{REFERENCE} is not built; use `make grade`, which builds it first")
-    own = urlunsplit(urlsplit(scene.redis.url)._replace(path="/8"))
+    own = urlunsplit(urlsplit(scene.redis.url)._replace(path="/8"))  # not DATABASE
     reference = of_project(scene, REFERENCE)
     its = replace(reference, lane=scene.lane + 1, redis_url=own, trace=None, answered=[])
     try:

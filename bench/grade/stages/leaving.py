@@ -294,7 +294,7 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
     grown = [after - before for before, after in pairwise(sizes[WARM_ROUNDS - 1 :])]
     when = "" if fault == "no-answer" else " without Redis"
     seen = (
-        f"{ROUNDS} rounds{when}, each with {OF_EACH_KIND * len(kept)} requests on one connection "
+        f"{ROUNDS} rounds{when}, each with {OF_EACH_KIND * len(kept)} requests on few connections "
         f"and {5 * ALONE} other clients, some of which left early: memory use grew by "
         f"{min(grown) >> 10} to {max(grown) >> 10} KB a round"
     )

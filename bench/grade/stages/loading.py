@@ -68,7 +68,7 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
             raise Failed("workers-end", f"before {ASKED} {had}")
         # From the kernel (getrusage(2)), not from the server's own output.
         used = rusage_of_reaped().total
-        scene.end_by_itself(6.0)
+        scene.end_by_itself(6.0)  # more than STOP_TIMEOUT (5 s)
         ended = scene.stop()
         took = rusage_of_reaped().total - used
     counted = ended and ended.statistics and ended.statistics.requests

@@ -39,7 +39,8 @@ def files(scene: Scene) -> None:
         scene.stop()
         with scene.of(scene.server).started() as new:
             children_end(new, 1)
-            announced(new, paths[0])
+            for path in paths:
+                announced(new, path)
         raise
     said = {(answer.status, answer.body) for answer in answers.values()}
     if len(said) == 1 and next(iter(said))[0] == 200:

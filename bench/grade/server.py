@@ -91,7 +91,10 @@ class GradedServer:
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
-        """Start the server. Raises StartError, Interrupted or NotHere."""
+        """Start the server. Raises StartError, Interrupted, NotHere, or Failed: if the time of the
+        examination is over, the attempt does not count."""
+        if self.left() <= 0:
+            raise Failed("too-slow", "the time was over before the server was started")
         # Processes of the previous server must not count against the limit.
         if self.limits.tasks < Limits.tasks and not forget_strangers():
             raise NotHere("ended processes still count against the limit: init does not reap them")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd grade`, which `make grade` runs. The command runs all stages in order,
-within a time limit, and prints the results."""
+"""The command `zerohttpd grade`, which `make grade` runs: it runs all stages in order, within a
+time limit, and prints the results."""
 
 import argparse
 import json
@@ -30,12 +30,12 @@ NAMES = [stage.name for stage in STAGES]
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
 WIDTH = 92
 BUDGET_SECONDS, SERIAL_SECONDS = 55.0, 110.0
-"""The time limits of an examination with its own namespaces (`apart`), and without. Without
-namespaces the checks must run one after another."""
+"""The time limits of an examination with its own namespaces (`apart`), and without, when the
+checks must run one after another."""
 
 
 def run(words: Sequence[str]) -> int:
-    """Grade a server and return 0, whatever the points are. Raises UserError or Interrupted."""
+    """Grade a server and return 0, also without points. Raises UserError or Interrupted."""
     options = _parser().parse_args(words)
     if options.schema:
         print(json.dumps(Grade.model_json_schema(), indent=2))
@@ -70,14 +70,14 @@ def examine(
     only: Sequence[str],
     told: Callable[[StageOutcome], None],
 ) -> Grade:
-    """Grade a server. `only`: names of stages; empty: all. `told` is called with the outcome of
-    each stage when it is finished. Raises UserError, Interrupted."""
+    """Grade a server. `only`: names of stages; empty: all. Call `told` with the outcome of each
+    finished stage. Raises UserError, Interrupted."""
     begun = time.monotonic()
     end = begun + (BUDGET_SECONDS if sandbox.apart() else SERIAL_SECONDS)
     selected = [stage for stage in STAGES if not only or stage.name in only]
     with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:
         folder = Path(name)
-        os.umask(0o022)  # the users of the servers read what the compiler's user has written
+        os.umask(0o022)  # the servers' users must read the files of the compiler's user
         folder.chmod(0o755)
         (folder / "project").mkdir()
         built = Built(source, folder / "project")
@@ -148,8 +148,8 @@ def add_only(parser: argparse.ArgumentParser) -> None:
 
 
 def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
-    """Return the text of a finished stage. `explained`: the faults that the student has already
-    read about; this function adds the faults of this stage."""
+    """Return the text of a finished stage. `explained`: the faults that the report has already
+    explained; this function adds the faults of this stage."""
     lines = ["", f"{outcome.points:>3} of {outcome.of:<3} {outcome.title}"]
     results = {(check.came, check.note) for check in outcome.checks}
     if len(results) == 1 and outcome.checks[0].came == "not tried":
@@ -185,7 +185,7 @@ def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
     lines = ["", f"         >>> {found.title}  [{found.fault}]"]
     if found.follows:
         lines.append(
-            f"             Fault [{found.follows}] above may be the cause, so this costs no points."
+            f"             Fault [{found.follows}] may be the cause, so this one costs no points."
         )
     told = [f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"]
     if found.fault in explained:

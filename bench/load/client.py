@@ -21,7 +21,7 @@ Same = TypeVar("Same", bound="Client")
 
 class NoAnswer(Exception):
     """The connection ended, or the deadline passed, before a complete answer. The message gives the
-    reason; `received` has the bytes so far."""
+    reason; `received` has the received bytes."""
 
     def __init__(self, why: str, received: bytes | bytearray, in_time: bool) -> None:
         super().__init__(f"{why} after {len(received)} bytes")
@@ -199,7 +199,7 @@ def request(
     host: str = "localhost",
     version: str = "HTTP/1.1",
 ) -> bytes:
-    """Return the bytes of a request; `fields`: header lines except Host and Content-Length."""
+    """Return the bytes of a request. `fields`: header lines except Host and Content-Length."""
     lines = [f"{method} {path} {version}", f"Host: {host}", *fields]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")

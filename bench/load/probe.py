@@ -59,8 +59,8 @@ def require_content(answer: Response, workload: Workload) -> None:
 
 
 def request_for(url: str, workload: Workload, version: str, fields: Sequence[str]) -> bytes:
-    """Return the request that a generator sends for a URL; a form is sent with POST. The field Host
-    has the port, because some servers copy Host into the target of a redirect."""
+    """Return the request that a generator sends for a URL. The field Host has the port, because
+    some servers copy Host into the target of a redirect."""
     to = urlsplit(url)
     target = to._replace(scheme="", netloc="").geturl()
     if workload.form is None:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Print all commands and options in Markdown, from the texts in the Makefile and of --help.
+"""Print all commands and options in Markdown, from the texts of the Makefile and of --help.
 
 .venv/bin/python scripts/commands.py >docs/reference/commands.md
 """
@@ -55,7 +55,7 @@ def rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def cell(text: str) -> str:
-    """Return a text escaped for a table, without the folder of this project."""
+    """Return a text escaped for a table, without this project's folder."""
     return text.replace(f"{ROOT}/", "").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 

@@ -28,7 +28,7 @@ die() { say "$*"; exit 1; }
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 
-# True if this package, or one that provides it, is installed: php8.2-opcache for php-opcache.
+# True if this package, or another that provides it, is installed: php8.2-opcache for php-opcache.
 installed() {
     [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]] ||
         dpkg-query -Wf '${db:Status-Abbrev} ,${Provides},\n' 2>/dev/null |

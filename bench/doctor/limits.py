@@ -25,8 +25,8 @@ from bench.records.figures import Role
 from bench.records.plan import RunSpec
 
 SPARE_DESCRIPTORS = 64
-"""The descriptors that ab and the servers need besides connections: standard input and output, the
-listening socket, the template, Redis, and files that servers keep open."""
+"""The descriptors that ab and the servers need in addition to connections: standard input and
+output, the listening socket, the template, Redis, and files that servers keep open."""
 
 DROPPED = "excess connections are dropped; the client tries again after 1 s or more, or is reset"
 SYN_COOKIES_OFF = 0

@@ -79,7 +79,7 @@ def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) 
 
 
 def root_device() -> int:
-    """Return the device of `/` (stat(2)). It identifies a host: each overlay has its own device."""
+    """Return the device of `/` (stat(2)), which identifies a host: each overlay has another."""
     return Path("/").stat().st_dev
 
 

@@ -127,7 +127,7 @@ def _require_programs() -> None:
 
 def _become(plan: LabPlan, up: Connection) -> None:
     """Turn this process, the first of a new PID namespace, into the keeper. Send `up` a report, and
-    wait for its answer. Then build the lab, send another report, and keep the lab up."""
+    wait for its answer. Then build the lab, send another report, and keep the lab running."""
     kernel.die_with_parent(signal.SIGKILL)
     os.setsid()
     os.chdir("/")

@@ -266,7 +266,7 @@ install_packages() {
     explain_and_stop "the installation did not succeed"
 }
 
-# A browser is optional. Without a browser, the tests that need it are skipped with a message.
+# A browser is optional. Without a browser, some tests are skipped with a message.
 do_without_browser() { # REASON
     without_browser=$1
     say "no browser: $1. The tests that need a browser will be skipped."

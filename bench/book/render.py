@@ -60,8 +60,8 @@ def coloured(text: str) -> list[str]:
 
 
 def styles() -> tuple[str, str]:
-    """Return the CSS of code for light and dark pages. Both styles of Pygments have a contrast of
-    at least 4.5 on all backgrounds of code."""
+    """Return the CSS of code for light and dark pages. The two styles of Pygments have a contrast
+    of at least 4.5 on all backgrounds of code."""
     both = [HtmlFormatter(style=name, nobackground=True) for name in ("xcode", "github-dark")]
     light, dark = (str(one.get_style_defs([".code", ".highlight"])) for one in both)  # type: ignore[no-untyped-call]
     return light, dark

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd hosts`: the benchmark over several hosts, from preparation to results. The command
 runs the plays of deploy/site.yml with ansible-playbook, and the sweep on the load host. It prints
-the sweep's output, and ends the sweep after a signal."""
+the sweep's output. After a signal it ends the sweep."""
 
 import argparse
 import codecs
@@ -122,8 +122,8 @@ def _wait(
 
 DEPLOY = ROOT / "deploy"
 TIMEOUT = 3.0
-"""The seconds in which Ansible can end by itself after Ctrl-C. Later this process forwards the
-signal to Ansible, because perhaps only this process has received it."""
+"""The seconds in which Ansible can end by itself after Ctrl-C. Then this process forwards the
+signal to Ansible, because perhaps the terminal did not send the signal to Ansible."""
 
 
 class Playbook:

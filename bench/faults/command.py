@@ -32,7 +32,7 @@ from bench.records.words import plural
 
 ANSWER = "answer"
 COPIES = ROOT / "fault"
-"""The folder of the students' copies. It is not in build/, which `make clean` removes."""
+"""The folder of the students' copies. `make clean` removes build/, but not this folder."""
 NAME = "zerohttpd"
 """The top folder in the archive for students."""
 ARCHIVE = ROOT / "results" / "course" / f"{NAME}-students.tar.gz"

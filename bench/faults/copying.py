@@ -3,8 +3,8 @@
 it.
 
 The copy lacks everything that would reveal the fault: course/faults/, the tests of the faults and
-of the grader, docs/teaching/instructor/ and git's history. It also lacks the skeleton's solution.
-All commands work there: make, the tests, the timeline, the report.
+of the grader, docs/teaching/instructor/ and git's history. The copy also lacks the skeleton's
+solution. All commands work in the copy: make, the tests, the timeline, the report.
 """
 
 import contextlib

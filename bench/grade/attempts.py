@@ -29,7 +29,7 @@ from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
 DATABASE = 7
-"""The number of the Redis database. It is not 0, so a server that ignores it finds no data."""
+"""The number of the Redis database. A server that uses database 0 instead finds no data."""
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 CALLS_ONLY = ("--seccomp-bpf", "-e")
 CLOSES_ONLY = (*CALLS_ONLY, "trace=close")
@@ -70,8 +70,8 @@ class Trial:
     redis_delay_ms: float = 0
     """The delay that is added to each reply of Redis."""
     alone: bool = False
-    """Whether the check runs alone, because it measures CPU time or changes a shared limit. Others
-    run at the same time, each with its own server, user and Redis."""
+    """Whether the check runs alone, because it measures CPU time or changes a shared limit. Other
+    checks run at the same time, each with its own server, user and Redis."""
     seconds: float = 3
     """The usual duration without a fault. If less time is left, the check is not started."""
 
@@ -119,7 +119,7 @@ class CheckRunner:
     _pages: bool = False
     """Whether the server has served a page with data from Redis at least once."""
     _waits_idle: bool = False
-    """Whether threads wait for a lock even without clients, as if one holds it in accept()."""
+    """Whether threads wait for a lock even without clients, e.g. for a lock around accept()."""
     _traces: Iterator[int] = field(default_factory=count)
 
     def attempt(self, check: Trial, again: bool, lane: int = 0) -> Attempt | None:

@@ -49,7 +49,7 @@ HAS_INDEX = 0.5
 MOST_BYTES = 1 << 20
 """The size limit of a graded folder, which should have only source files."""
 LINKER_OPTION = re.compile(r"-pthread|-l[A-Za-z0-9_+.-]+|-Wl(,--wrap=[A-Za-z0-9_]+)+")
-"""The allowed options in a file `ldflags`. Others could add prebuilt code or start programs."""
+"""The allowed options in a file `ldflags`; others could add prebuilt code or start programs."""
 PREBUILT = (b"\x7fELF", b"!<arch>", b"!<thin>", b"gpch")
 """First bytes of programs and objects, of archives of objects, and of gcc's precompiled headers."""
 ASSEMBLER = re.compile(r"\b_*asm_*\b(?!/)|\b_*section_*\s*\(\s*\"")

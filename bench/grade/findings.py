@@ -92,7 +92,7 @@ class Failed(Exception):
 
     fault: FaultName
     seen: str
-    """What the check did and what happened, in a sentence."""
+    """The check's actions and their result, in a sentence."""
     port: int = 0
     """The client's port, which selects the calls for this client in a trace."""
     sure: bool = True
@@ -106,15 +106,15 @@ class Failed(Exception):
     alone: bool = False
     """Whether the last request also fails in the same way alone, on a new connection."""
     afterwards: bool = False
-    """Whether the server failed after the check had passed. Of several such failures with the same
-    fault, only the first costs points."""
+    """Whether the server failed after the check had passed. If several checks find the same fault
+    in this way, only the first finding costs points."""
 
     def __str__(self) -> str:
         return self.seen
 
 
 class NotHere(Exception):
-    """This machine cannot run the check; the message gives the reason. Its points do not count."""
+    """This machine cannot run the check, whose points do not count; the message says why."""
 
 
 class FaultFound(BaseModel):

@@ -109,8 +109,8 @@ def isolation() -> list[str]:
 
 
 def apart() -> bool:
-    """Return whether the examination has its own namespaces. Otherwise only one server may run at a
-    time, because processes of other examinations are visible."""
+    """Return whether the examination has its own namespaces. Without namespaces, only one server
+    may run at a time, because a check also sees the processes of other servers."""
     return os.environ.get(INSIDE, "none") != "none"
 
 

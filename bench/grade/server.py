@@ -29,8 +29,8 @@ from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 
 TIMEOUT = 4.0
-"""A client's timeout in seconds (a response takes milliseconds). It is below REQUEST_TIMEOUT, so
-that the server disconnects no other client meanwhile."""
+"""A client's timeout in seconds (a response takes milliseconds). This timeout is below
+REQUEST_TIMEOUT, so that the server disconnects no other client meanwhile."""
 START_SECONDS = 5.0
 """The time limit for the server to print its url, which usually takes milliseconds."""
 LOOK_SECONDS = 0.02
@@ -267,8 +267,8 @@ class GradedServer:
         return TRACED_SHARE if self.trace else BUSY_SHARE
 
     def busy_meter(self) -> Callable[[], float]:
-        """Return a function. It returns the share of the time since this call in which the busiest
-        thread ran or waited for a CPU."""
+        """Return a function that measures the time since this call. The function returns the share
+        of this time in which the busiest thread ran or waited for a CPU."""
 
         def counters() -> tuple[float, float, float]:
             busiest = max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
@@ -305,7 +305,7 @@ class GradedServer:
 
     def guarded(self) -> AbstractContextManager[None]:
         """During the `with` block, kill the server if it uses more memory than MEMORY, or if the
-        examination's time is over. Later failures are not reported."""
+        examination's time is over. Failures after this time are not reported."""
 
         def look() -> None:
             if self.memory() > MEMORY or self.left() <= 0:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Measure and limit the CPU time of a server, with all its processes, threads and ended children.
 
-There are two methods. Both return an exact total, because the kernel counts nanoseconds:
+Each of the two methods returns an exact total, because the kernel counts nanoseconds:
 
 - A control group (cgroup v2) for the server. Its counters can be read at any time, so start-up and
   warm-up are not counted. Children that have not been reaped are included. The group needs no
@@ -21,7 +21,7 @@ is stopped until the next (short) period begins. The server's group has the high
 server gets its quota even if other processes use the same CPU. The first of these methods that
 works sets the quota:
 
-- `systemd-run --user --scope`, if systemd allows users to set limits. This needs no privilege.
+- `systemd-run --user --scope`, if systemd allows users to set limits. No privilege is needed.
 - A group of version 2, if the controller `cpu` is enabled for child groups of our group.
 - A group of version 1 (hierarchy `cpu`) for the quota, and a group of version 2 for the CPU time.
 """

@@ -128,8 +128,8 @@ def raise_descriptors() -> None:
 #
 # The side that closes a connection first keeps it in TIME_WAIT (RFC 9293 section 3.6.1), so that it
 # can answer segments that the other side repeats. Linux keeps a connection for 60 s, and at most
-# `tcp_max_tw_buckets` connections (ip-sysctl.rst); it drops further connections at once. Then a
-# client that is still reading gets a reset when its kernel sends another acknowledgement. ab counts
+# `tcp_max_tw_buckets` connections (ip-sysctl.rst); it drops further connections at once. A client
+# that still reads then gets a reset when its kernel sends another acknowledgement. ab counts
 # a reset as an "exception", discards the response, and waits until its timeout. On a busy machine
 # with a limit of 1,000, 13 of 40 runs for an 80 KB file failed for this reason (500 connections,
 # 5,000 requests). None of 40 runs for the redirect failed, because its response is one segment.

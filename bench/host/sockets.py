@@ -2,8 +2,8 @@
 """Lists the TCP sockets over IPv4 of this network namespace, and enables its loopback interface.
 
 sock_diag(7) returns the sockets of one port. If sock_diag is not available (no module in the
-kernel, or forbidden by a sandbox), all sockets are read from /proc/net/tcp. This file has 20 MB
-after a load test, but not the size of a listener's accept queue.
+kernel, or forbidden by a sandbox), all sockets are read from /proc/net/tcp. After a load test this
+file has 20 MB. It does not have the size of a listener's accept queue.
 """
 
 import fcntl

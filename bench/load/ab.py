@@ -134,7 +134,7 @@ def command(load: Load, folder: Path) -> list[str]:
 
     Without -r, ab stops at the first broken connection and prints the error; with -r, the exit
     status is 0 even without a server. Without -l, ab counts a response as failed if its length
-    differs from the first response. This detects connections that were closed early.
+    differs from the first response. So ab detects connections that were closed early.
     """
     return [
         "ab",

@@ -45,8 +45,8 @@ BASELINE_ASKS: dict[str, tuple[str, ...]] = {
     ),
     "sign": ("RPUSH guestbook_remarks One_of_many_-_Load_generator",),
 }
-"""The Redis commands that a baseline sends for each workload. They are the servers' commands, but
-with a remark without spaces. Baselines have no workload for sorting."""
+"""The Redis commands that a baseline sends for each workload: the servers' commands, but with a
+remark without spaces. Baselines have no workload for sorting."""
 
 START_SECONDS = 60.0
 """The time limit for a server to listen. With a fifth of a busy core, a server that is compiled at

@@ -148,8 +148,8 @@ def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
 def viewer_trace(recordings: Sequence[Recording]) -> str:
     """Return the recordings in the Trace Event Format of Perfetto and speedscope; times in us.
 
-    Perfetto accepts only numbers as the `id` of an arrow. It attaches each end of an arrow to the
-    call at that time. So an arrow ends at the first call that begins after the arrow's start.
+    Perfetto accepts only numbers as the `id` of an arrow. Perfetto attaches each end of an arrow to
+    the call at that time. So an arrow ends at the first call that begins after the arrow's start.
     """
     events: list[dict[str, Json]] = []
     for place, recording in enumerate(recordings, 1):

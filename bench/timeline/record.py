@@ -25,7 +25,7 @@ from bench.timeline.scenarios import Scenario, play
 from bench.timeline.strace import with_sources
 
 REDIS_DELAY_MS = 20.0
-"""The delay of each Redis reply. It is long enough to be visible despite the delays by strace."""
+"""The delay of each Redis reply, which is long enough to be visible despite strace's delays."""
 WORKERS = ("--workers", "4")
 TRACED = (
     "accept,accept4,recvfrom,recvmsg,sendto,sendmsg,sendfile,write,writev,read,connect,close,shutdown,"

@@ -50,8 +50,8 @@ KILL_SECONDS = 0.05
 REDIS_PAGES = frozenset({"guestbook", "sign"})
 LOOPBACK = "127.0.0.1"
 QUIET_SECONDS = 3.0
-"""The time limit for a server to release connections, processes and threads. It is above 2 s, the
-time for which a server continues to read after an early error response."""
+"""The time limit for a server to release connections, processes and threads. The limit is above
+2 s, because a server reads for 2 s after an early error response."""
 SETTLED_SECONDS = 0.06
 """If the number of tasks is constant for this time, a server has created all of them."""
 

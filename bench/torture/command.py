@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd torture`. It measures one configuration after another, because two servers
-would disturb each other, and prints the results."""
+"""The command `zerohttpd torture`. The command measures one configuration after another, because
+two servers would disturb each other, and prints the results."""
 
 import shutil
 import time

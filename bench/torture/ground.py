@@ -68,7 +68,7 @@ WAIT_SECONDS = 5.0
 
 
 class NoLine(Exception):
-    """This machine cannot make a slow line. The message gives the reason."""
+    """A slow line cannot be made on this machine. The message gives the reason."""
 
 
 def in_own_network() -> bool:

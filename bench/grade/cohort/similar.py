@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Find submissions that share code, with copydetect (winnowing, as in MOSS). It ignores layout,
-names of variables, and the project's code.
+"""Find submissions that share code, with copydetect (winnowing, as in MOSS). copydetect ignores
+layout, names of variables, and the project's code.
 
 If this module is run as a program, it compares the files of a folder and prints JSON. Because the
 files are untrusted, the program has a time limit, and Landlock limits the files that it may open.
@@ -27,7 +27,7 @@ LITTLE = 0.2
 """The share of own code below which a submission is mentioned."""
 NOISE, GUARANTEED = 25, 30
 """Numbers of characters, in code whose names are replaced by a letter. Matches shorter than NOISE
-are ignored; matches of GUARANTEED characters are always found. Both are copydetect's defaults."""
+are ignored; matches of GUARANTEED characters are always found (copydetect's default values)."""
 SECONDS = 120.0
 NAMES = "names.json"
 MOST_BYTES = 200_000

@@ -51,7 +51,7 @@ UNAVAILABLE = {502, 503}
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BROKEN = b"\r\nthe connection was reset"
 OPEN = b"\r\nthe connection stayed open"
-"""These texts follow the bytes of a connection that ended with a reset, or not in time."""
+"""Texts that replace the end of a connection without FIN: after a reset, and after a timeout."""
 
 
 class Sent(NamedTuple):
@@ -391,8 +391,8 @@ def in_pieces(scene: Scene) -> None:
 
 
 def defects(scene: Scene) -> None:
-    """Invalid requests get the correct responses. Some are in requests.txt; in some, the head is
-    invalid and the body comes later. Others are valid requests with a random defect."""
+    """Invalid requests get the correct responses. Some requests are in requests.txt; some send the
+    body after the response to their head. Other requests are valid ones with a random defect."""
     with beside_reference(scene) as pair:
         found, dice = pair.requests.of("invalid"), scene.dice
         heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]

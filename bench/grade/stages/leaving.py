@@ -58,8 +58,8 @@ REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
-"""In each round, one connection carries OF_EACH_KIND requests of each kind. Then five clients open
-new connections, ALONE times."""
+"""In each round, a connection carries OF_EACH_KIND requests of each kind. Afterwards ALONE groups
+of five clients open new connections."""
 QUIET_SECONDS = 0.5
 FEW_TASKS = Limits(tasks=40, others=0)
 """The limit of processes and threads: more than the workers, fewer than the clients."""
@@ -161,8 +161,8 @@ def unsent_files(scene: Scene) -> None:
 
 
 def redis(scene: Scene) -> None:
-    """The server returns the Redis connection after each page. Without returned connections, the
-    server waits for a free one, and the last pages may get no response."""
+    """The server returns the Redis connection after each page. If no connection is returned, the
+    last pages get no response, because the server waits for a free connection."""
     pages = scene.dice.randint(30, 40)  # more than the allowed connections to Redis
     unanswered: Failed | None = None
     read = 0

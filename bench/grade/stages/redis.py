@@ -108,7 +108,7 @@ def stopped(scene: Scene) -> None:
                         replace(scene, timeout=FILE_SECONDS).file()
                     leaves(client)
                 scene.require_sleep(QUIET_SECONDS, f"{seen}, and left ({leaves.__name__})")
-        # Later requests must not prolong the wait of the first requests.
+        # Requests that come later must not prolong the wait of the first requests.
         with ExitStack() as stack:
             later = partial(scene.clients, 1, one.data)
             others = meanwhile(lambda: stack.enter_context(later()), 0.3)
@@ -264,8 +264,8 @@ def mismatched(scene: Scene, follow: Callable[[str], None], names: Sequence[str]
 
 
 def false_replies(scene: Scene) -> None:
-    """Redis sends false replies for a moment: wrong types, errors, and an incomplete reply. Then
-    the server must show no page and report no remark as saved. Later all pages must work."""
+    """Redis sends false replies for a moment: wrong types, errors, and an incomplete reply.
+    Meanwhile the server must show no page and report no remark as saved. Later all pages work."""
     assert scene.slow is not None
     site, dice = scene.site, scene.dice
     scene.slow.lie()
@@ -295,7 +295,7 @@ def after_errors(scene: Scene, clients: int) -> None:
 
 
 def own_replies(scene: Scene) -> None:
-    """Many clients at once get the targets of their short links, over few Redis connections."""
+    """Many concurrent clients get the targets of their short links, over few Redis connections."""
     after_errors(scene, LEAVERS)
     links = make_links(scene)
     asked = f"{len(links)} clients requested links at once, and one was"

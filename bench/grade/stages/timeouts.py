@@ -39,13 +39,13 @@ SLOTS = 60
 DRIP_SECONDS, DRIPS = 0.06, 4000
 """The pause between two bytes, and more bytes than a client can send in CUT_OFF_SECONDS."""
 SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
-"""A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. It reads
-fast enough that the server can send more within this timeout."""
+"""A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. Within
+this timeout the server can always send more bytes."""
 USES, USE_SECONDS = 7, 0.2
 """All pauses together are longer than IDLE_TIMEOUT / TIME_SCALE, but each is shorter."""
 FIRST_SECONDS = 0.6
-"""The pause before the first read. It exceeds SEND_CHECK_INTERVAL / TIME_SCALE, so a blocking
-server's send(2) returns EAGAIN meanwhile."""
+"""The pause before the first read. The pause exceeds SEND_CHECK_INTERVAL / TIME_SCALE, so a
+blocking server's send(2) returns EAGAIN meanwhile."""
 HERD_CLIENTS = 9
 
 

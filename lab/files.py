@@ -17,7 +17,7 @@ from lab.limits import hierarchies
 from lab.plan import LabPlan
 
 LAYER_SIZE = "2g"
-"""The limit of the data that a host can write. Data use memory only when they are written."""
+"""The limit of the data that a host can write. Only written data use memory."""
 TEMPORARY_SIZE = "1g"
 
 MACHINE = Path("/run/machine")

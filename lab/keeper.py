@@ -204,8 +204,8 @@ def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
 
 
 def _keep() -> NoReturn:
-    """Wait for a signal that ends the lab. Meanwhile reap processes without a parent, which the
-    first process of a PID namespace inherits."""
+    """Wait for a signal that ends the lab. Meanwhile reap orphans, which the first process of a PID
+    namespace inherits."""
     while True:
         with suppress(ChildProcessError):  # all hosts have ended; the bridge stays until `down`
             while os.waitpid(-1, os.WNOHANG)[0]:

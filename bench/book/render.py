@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pieces of HTML: annotated source with marks at new lines, and two files side by side."""
+"""Make pieces of HTML: annotated source with marked new lines, and two files side by side."""
 
 import difflib
 import re
@@ -21,7 +21,7 @@ ESSAY_WIDE = 64
 """The maximum number of characters in a line of a drawing next to the code, where a wider drawing
 would be cut off."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
-"""The minimum number of unchanged lines whose middle is folded."""
+"""The minimum length of a run of unchanged lines whose middle is folded."""
 
 
 Pair = tuple[int | None, int | None]

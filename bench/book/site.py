@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hooks of MkDocs, for parts of the web site that plain Markdown cannot express.
+"""Hooks of MkDocs that make the parts of the web site that plain Markdown cannot express.
 
 - Directives (bench/book/directive.py) become annotated source, timelines and curves.
 - The words of the book are linked to the glossary.

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Copy the project with one fault of course/faults/. NN.patch makes the fault, NN.toml describes
-it.
+"""Copy the project with one fault of course/faults/: NN.patch makes it, and NN.toml describes it.
 
 The copy lacks everything that would reveal the fault: course/faults/, the tests of the faults and
 of the grader, docs/teaching/instructor/ and git's history. The copy also lacks the skeleton's

@@ -119,7 +119,7 @@ class CheckRunner:
     _pages: bool = False
     """Whether the server has served a page with data from Redis at least once."""
     _waits_idle: bool = False
-    """Whether threads wait for a lock even without clients, e.g. for a lock around accept()."""
+    """Whether threads wait for a lock even without clients, as for a lock around accept()."""
     _traces: Iterator[int] = field(default_factory=count)
 
     def attempt(self, check: Trial, again: bool, lane: int = 0) -> Attempt | None:

@@ -100,7 +100,7 @@ def refusal(folder: Path) -> str:
 
 
 def require_limits() -> None:
-    """Raise UserError if this machine's limits are too low for a grading: their effects would look
+    """Raise UserError if this machine's limits are too low for a grading. Low limits would look
     like faults of the program."""
     done = subprocess.run(confined(["true"], COMPILER_LIMITS), capture_output=True, text=True)
     if done.returncode != 0:

@@ -94,7 +94,7 @@ class Failed(Exception):
     seen: str
     """The check's actions and their result, in a sentence."""
     port: int = 0
-    """The client's port, which selects the calls for this client in a trace."""
+    """The client's port. It selects the client's calls in a trace."""
     sure: bool = True
     """False: a busy machine may be the cause, so the check is repeated."""
     proof: tuple[str, Sequence[str]] = ("", ())

@@ -60,7 +60,7 @@ def can_look(scene: Scene) -> bool:
 
 
 def must_look(scene: Scene) -> None:
-    """Raise NotHere if no leak can be found, because `can_look` is false (e.g. in a container)."""
+    """Raise NotHere if `can_look` is false (in a container), because no leak can be found."""
     if not can_look(scene):
         reason = "the processes of another user cannot be inspected here"
         raise NotHere(f"{reason}; start the container with --cap-add SYS_PTRACE")

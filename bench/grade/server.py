@@ -91,8 +91,8 @@ class GradedServer:
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
-        """Start the server. Raises StartError, Interrupted, NotHere, or Failed. After the
-        examination's time limit it raises Failed, and the attempt does not count."""
+        """Start the server. Raises StartError, Interrupted, NotHere, or Failed after the
+        examination's time limit; then the attempt does not count."""
         if self.left() <= 0:
             raise Failed("too-slow", "the time was over before the server was started")
         # Processes of the previous server must not count against the limit.

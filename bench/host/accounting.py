@@ -54,7 +54,7 @@ _PREFIX = "zerohttpd-measure"
 PERIOD_US = 10_000
 SCOPES = "systemd-run --user --scope"
 TRY_SECONDS = 60.0
-"""The time limit for a test of a method: systemd took 14 s on an emulated machine."""
+"""The time limit to try a method. systemd took 14 s on an emulated machine."""
 _SHOW_MAX = 'cat "$0$(sed -n s/^0:://p /proc/self/cgroup)/cpu.max"'
 """A script for sh that prints the quota of its own group. $0: the mount point of version 2."""
 
@@ -256,7 +256,7 @@ def candidates() -> list[Path]:
 def _works(
     make: Callable[[], Group], command: Sequence[str], is_good: Callable[[Group, str], bool]
 ) -> bool:
-    """Return whether a program runs in a new group, and `is_good` accepts group and output."""
+    """Return whether a command succeeds in a new group, and `is_good` accepts group and output."""
     try:
         group = make()
     except OSError:

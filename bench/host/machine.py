@@ -30,7 +30,7 @@ SETTINGS = (
     "net.ipv4.ip_local_port_range",
     "net.ipv4.tcp_tw_reuse",
 )
-"""Settings of the kernel that limit how many connections a host can accept or open."""
+"""Settings of the kernel that limit the number of connections of a host."""
 
 
 def describe_machine() -> Machine:

@@ -21,7 +21,7 @@ Same = TypeVar("Same", bound="Client")
 
 class NoAnswer(Exception):
     """The connection ended, or the deadline passed, before a complete answer. The message gives the
-    reason; `received` has the received bytes."""
+    reason; `received` has the bytes so far."""
 
     def __init__(self, why: str, received: bytes | bytearray, in_time: bool) -> None:
         super().__init__(f"{why} after {len(received)} bytes")

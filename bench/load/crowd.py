@@ -317,7 +317,7 @@ def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
                 if piece == b"":
                     tally.count(*judge(bytes(so_far), page, file))
                     del waiting[descriptor]
-                    # A reset leaves no connection in TIME_WAIT; otherwise there would be too many.
+                    # A reset leaves no connection in TIME_WAIT. Many would fill the kernel's table.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                     connection.close()
         for connection, _ in waiting.values():

@@ -20,7 +20,7 @@ class ProbeError(NoFigure):
 
 
 def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = False) -> Response:
-    """Send one request as ab does, and read until the server closes or no more bytes arrive.
+    """Send one request like ab, and read until the server closes or no more bytes arrive.
 
     Raises ProbeError if there is no answer, if the status is not `status` (None: if the status is
     an error), or if the length of the body is not Content-Length. ab does not check this length.

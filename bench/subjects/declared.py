@@ -62,7 +62,7 @@ class Fetched(BaseModel):
     """The name of the download; servers with the same name share the download."""
     megabytes: float
     there: tuple[str, ...]
-    """A command that succeeds if the files are here. It runs offline in the server's folder."""
+    """A command that succeeds if the files exist; it runs offline in the server's folder."""
 
 
 class Reference(BaseModel):

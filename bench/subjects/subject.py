@@ -101,7 +101,7 @@ class Subject:
     executable: Path | None = None
     keeps: Keeps = "yes"
     warm_up: int = 0
-    """The number of warm-up requests; 0: as many as for most servers."""
+    """The number of warm-up requests; 0 means the usual number."""
     profiles_itself: bool = False
     has_workers: bool = False
     """Whether the option --workers has an effect, as the server's folder declares."""

@@ -93,7 +93,7 @@ class Lane(BaseModel):
     begin: float
     end: float
     ended: str
-    """How the task ended; empty if it still ran at the end of the scenario."""
+    """How the task ended; empty if it still ran at the scenario's end."""
     bars: list[Bar]
 
 

@@ -44,7 +44,7 @@ ENDS = ("exit", "exit_group")
 
 
 class _Story:
-    """Processes the events of a trace. Its times are milliseconds since the picture's left edge."""
+    """Processes the events of a trace. Times are milliseconds since the picture's left edge."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -185,7 +185,7 @@ def _port_of(text: str) -> int:
 
 
 def _kind(call: Call) -> Kind:
-    """Return the purpose of a call. A `read` of a file receives nothing from a client."""
+    """Return the purpose of a call. A `read` of a file does not receive data from a client."""
     reads_file = call.name == "read" and "</" in call.arguments
     return Kind.FILE if reads_file else KINDS.get(call.name, Kind.OTHER)
 
@@ -232,7 +232,7 @@ def _watched(call: Call) -> str:
 
 
 def tell(events: Iterable[Event], setting: Setting) -> Recording:
-    """Return the picture of one server. There must be at least one request."""
+    """Return the picture of one server in a scenario with at least one request."""
     recording = _Story(setting).tell(events)
     name_lanes(recording, setting.first)
     return recording

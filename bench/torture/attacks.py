@@ -118,8 +118,8 @@ class AttackScene:
         self._gone = True
 
     def died(self) -> Ending | None:
-        """Return how the server ended by itself, and end its other processes; None if the server
-        still runs."""
+        """If the server has ended by itself, end its other processes and return how it ended;
+        otherwise return None."""
         if self.server.running():
             return None
         self._gone = True

@@ -28,7 +28,7 @@ page had at least BACK_SHARE of its rate before the attack."""
 
 
 def per_slice(answers: Iterable[Exchange], begin: float, end: float) -> list[int]:
-    """Return the number of exchanges that ended in each whole interval between two times."""
+    """Return, for each whole interval between two times, the number of exchanges that ended."""
     found = Counter((answer.ended - begin) // SLICE for answer in answers)
     return [found[at] for at in range(int((end - begin) / SLICE + 1e-6))]
 

@@ -56,7 +56,7 @@ class Similarity(BaseModel):
 
     pairs: list[SimilarPair] = []
     little: dict[str, int] = {}
-    """The percentage of own code in submissions that have little, by student."""
+    """The percentage of own code, by student, for submissions with little own code."""
     about: str = (
         f"At least {THRESHOLD:.0%} of one submission is also in the other, without the code of the "
         "skeleton and of the project's servers. Names and layout do not count. A high share is a "

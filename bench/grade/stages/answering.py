@@ -26,7 +26,7 @@ COUNTS = (3, 5, 9, 17, 33, 65, 129, 257)
 """Numbers of requests in a packet. An event loop may pause after 2, 4, 8 ... requests."""
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
-"""A server with more FRUITLESS calls ignores the end of a connection."""
+"""A server with more such calls (FRUITLESS) ignores a connection's end."""
 
 
 def files(scene: Scene) -> None:
@@ -109,7 +109,7 @@ def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
 
 def big(scene: Scene) -> None:
     """A slow client receives a file that is larger than the socket buffers. Then the server sleeps,
-    even if it keeps the connection."""
+    even with an open connection."""
     path, content = scene.site.big
     with slowly(scene, path) as client:
         try:

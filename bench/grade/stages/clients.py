@@ -87,7 +87,7 @@ def exchange(
 def _next(
     scene: Scene, client: Client, batch: Sequence[Expected], number: int, faults: Faults
 ) -> Response:
-    """Return the response to request `number` of the batch. Raises Failed if it is wrong."""
+    """Return the response to request `number` of the batch. Raises Failed for a wrong response."""
     one = batch[number]
     before = ", ".join(each.name for each in batch[:number])
     named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
@@ -392,7 +392,7 @@ def burst(scene: Scene) -> None:
 
 
 def in_order(scene: Scene) -> None:
-    """Clients that wait for a free worker get increasing numbers of visits, in their order."""
+    """Clients that wait for a free worker are served in order: their visitor numbers increase."""
     data = request("GET", "/guestbook", CLOSE)
     with ExitStack() as stack:
         held = stack.enter_context(hold(scene, WORKERS if scene.several else 1))

@@ -28,7 +28,7 @@ REQUESTS = Path(__file__).parents[1] / "requests.txt"
 DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
 SHOWN, SHOWN_BEFORE = 80, 30
-"""The number of a response's bytes that a finding shows, and of those before the difference."""
+"""The bytes of a response in a finding, and how many of these bytes precede the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
 """The number of random defects, the maximum length of a request with defects, the requests on one
@@ -45,7 +45,7 @@ ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """Replacements for a part of a request."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
-"""Bytes at the edges of character classes."""
+"""The first and last bytes of character classes."""
 UNAVAILABLE = {502, 503}
 """The correct statuses if the data in Redis have the wrong type."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -59,7 +59,7 @@ class Sent(NamedTuple):
 
     parts: Sequence[bytes]
     cuts: Sequence[int] = ()
-    """The offsets at which the client pauses; it pauses only for the graded server."""
+    """The offsets at which the client pauses, but only with the graded server."""
     fault: FaultName | None = None
     """The fault if this way of sending causes other responses. None: `cause` decides."""
 
@@ -291,7 +291,7 @@ def own_folder(scene: Scene) -> Path:
 
 
 def responses(scene: Scene, sent: Sent) -> bytes:
-    """Send requests on a new connection. Return all received bytes, as `rest` does."""
+    """Send requests on a new connection. Return all received bytes in the format of `rest`."""
     data, borders, received = sent.data, sent.ends, b""
     with scene.client() as client:
         try:

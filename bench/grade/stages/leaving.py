@@ -209,7 +209,7 @@ def end_together(scene: Scene) -> None:
         for half in held:
             half.client.close()
         scene.watch.sleep(SETTLE_SECONDS)
-    seen = "clients left while the first process was stopped (SIGSTOP), and it continued"
+    seen = "clients left while the first process was stopped (SIGSTOP); then it continued"
     require_reaped(scene, f"{AT_ONCE} {seen}")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Compare the server under load with the seven servers.
 
-Load and checks are as in a sweep, but all servers run in the sandbox, where cgroups may be
-unavailable. Therefore the CPU times from each server's start to its end are compared.
+The load and its checks are as in a sweep, but the servers run in the sandbox, perhaps without
+cgroups. Therefore the CPU times from each server's start to its end are compared.
 """
 
 import statistics

@@ -166,7 +166,7 @@ def _race(scene: Scene) -> None:
         scene.ask(INVALID)
         halves = (b"GET / HT", remark[:-5], request("GET", big))
         leave(scene, *halves, pause=SETTLE_SECONDS, buffer=SMALL_BUFFER)
-        # These clients may leave before Redis has replied.
+        # The next clients may leave before Redis replies.
         leave(scene, *[request("GET", "/guestbook")] * LEAVERS)
 
 

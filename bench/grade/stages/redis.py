@@ -313,7 +313,7 @@ def own_replies(scene: Scene) -> None:
 
     mismatched(scene, follow, list(links))
     false_replies(scene)
-    # These clients leave before Redis replies.
+    # The next clients leave before Redis replies.
     leave(scene, *[request("GET", f"/go/{next(iter(links))}")] * LEAVERS, pause=LEAVE_SECONDS)
     before = connections(scene)
     scene.together([partial(follow, name) for name in links])

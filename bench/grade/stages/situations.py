@@ -84,7 +84,7 @@ DECLARED = declaration(SituationFile, FILE)
 
 class Actor:
     """A server in a situation, and its clients. The method of a step (`_send` for `send`) takes the
-    first word and the other words, and returns the bytes that a client has received."""
+    step's first word and its other words, and returns the bytes that a client has received."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -161,7 +161,7 @@ def as_grader(scene: Scene) -> Redis:
 
 
 def cut_redis(scene: Scene) -> None:
-    """Let Redis close all its connections, and wait: Redis closes them shortly after its reply."""
+    """Let Redis close all its connections, and wait until they are closed, after Redis' reply."""
     with as_grader(scene) as client:
         before = {one["id"] for one in client.client_list()} - {str(client.client_id())}
         client.client_kill_filter(_type="normal", skipme=True)

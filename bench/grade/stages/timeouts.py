@@ -217,7 +217,7 @@ def in_use(scene: Scene) -> None:
             # On a busy machine the pause may be longer than the server's timeout.
             seen = f"requests came every {USE_SECONDS} s; request {number + 1}"
             fault: FaultName = "cuts-early" if number else "no-answer"
-            sent = int(time.time() - 0.05)  # time(2) may be late by a tick of the kernel
+            sent = int(time.time() - 0.05)  # time(2) may lag by one tick of the kernel
             with scene.unanswered(fault, f"{seen} was not answered", client.port, sure=False):
                 answer = scene.talk(client, request("GET", scene.site.first))
             if answer.date is None or not sent <= answer.date <= time.time():

@@ -22,7 +22,7 @@ from bench.grade.building import Expected, SeededSite, word
 from bench.grade.findings import Failed, FaultName
 from bench.grade.scene import CLOSE, FORM, SMALL_BUFFER, Scene
 from bench.grade.server import TIMEOUT, WORKERS, meanwhile
-from bench.grade.threads import sleeping
+from bench.grade.threads import kept_lock, sleeping
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
 
@@ -169,7 +169,7 @@ def require_saved(
     scene: Scene, posted: Mapping[str, int], fault: FaultName = "wrong-answer"
 ) -> None:
     """Raise Failed unless each remark that was answered 303 is in Redis once, and none is there
-    twice. `posted`: the status of the response to each remark."""
+    twice. `posted`: the status of the response to each remark; `fault`: of a repeated remark."""
     with connect(scene.redis.url) as redis:
         saved = redis.lrange("guestbook_remarks", 0, -1)
     there = Counter(remark.decode(errors="replace") for remark in saved)
@@ -177,7 +177,8 @@ def require_saved(
         # If the connection was cut after the remark was saved, Redis has it despite status 503.
         if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):
             seen = f"a client sent the remark {remark[:60]!r} once and was answered {status}; it is"
-            raise Failed(fault, f"{seen} in Redis {there[remark]} times")
+            named = fault if there[remark] else "wrong-answer"
+            raise Failed(named, f"{seen} in Redis {there[remark]} times")
 
 
 def interrupted(scene: Scene) -> None:
@@ -188,15 +189,24 @@ def interrupted(scene: Scene) -> None:
         with scene.suspended(scene.pids()):
             pass
 
-    try:
-        mixture(scene, pause, also=0, requests=FEW)
+    def requests(scene: Scene, cuts: Callable[[], None] | None = None) -> None:
+        mixture(scene, cuts, also=0, requests=FEW)
         for _ in range(ALONE):
             ask(scene, scene.site.file(scene.site.first, CLOSE))
+
+    try:
+        requests(scene, pause)
     except Failed as failed:
         scene.alive()
+        locked = failed.locked or kept_lock(scene.pids())
+        scene.stop()
+        # A failure without failing calls has another cause.
+        with scene.of(scene.server).started() as new:
+            requests(new)
         seen = "some system calls of the server failed for a moment (EINTR, EAGAIN, EMFILE)"
         what = f"{seen}: {failed.seen}"
-        raise Failed("interrupted-call", what, failed.port, failed.sure) from failed
+        fault: FaultName = "interrupted-call"
+        raise Failed(fault, what, failed.port, failed.sure, locked=locked) from failed
 
 
 def _file(site: SeededSite, dice: Random) -> Expected:

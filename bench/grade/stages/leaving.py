@@ -4,7 +4,7 @@ processes, threads or descriptors."""
 
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -314,9 +314,10 @@ def limit(scene: Scene) -> None:
         try:
             return str(client.ask(data[-2:]).status)
         except NoAnswer as error:
-            return "dropped" if error.in_time else "late"
+            late = f"without a response within {scene.timeout:.0f} s"
+            return "disconnected" if error.in_time else late
         except OSError:
-            return "dropped"
+            return "disconnected"
 
     with scene.clients(CROWD, data[:-2]) as clients:
         # Wait until all clients are accepted: later clients would find free threads and processes.
@@ -326,10 +327,9 @@ def limit(scene: Scene) -> None:
         came = scene.together([partial(rest, client) for client in clients])
     scene.alive()
     seen = f"{CROWD} clients connected at the same time"
-    if came.count("200") < CROWD:
-        seen += f", and {FEW_TASKS.tasks} processes and threads are allowed; "
-        seen += f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got "
-        raise Failed("dies-at-limit", f"{seen}no response within {scene.timeout:.0f} s")
+    if failed := Counter(came) - Counter({"200": CROWD}):
+        seen += f", and {FEW_TASKS.tasks} processes and threads are allowed; results: "
+        raise Failed("dies-at-limit", seen + ", ".join(f"{n} {what}" for what, n in failed.items()))
     if share > scene.most_share:
         seen += ", with few processes and threads allowed; while some clients waited, "
         raise Failed("spins", f"{seen}{in_words(share)}", sure=False)
@@ -343,9 +343,10 @@ def at_descriptor_limit(scene: Scene) -> None:
     with hold(scene, MORE, PAGE) as held:
         for half in held:
             half.client.send(half.rest)
-        seen = f"{MORE} clients requested the guestbook at once, and {FEW_DESCRIPTORS.descriptors} "
-        seen += "descriptors are allowed"
-        asked = [Half(half.client, replace(PAGE, name=seen), b"") for half in held]
+        limit = f"and {FEW_DESCRIPTORS.descriptors} descriptors are allowed"
+        seen = f"{MORE} clients requested the guestbook at once, {limit}"
+        name = f"the guestbook, requested by {MORE} clients at once, {limit},"
+        asked = [Half(half.client, replace(PAGE, name=name), b"") for half in held]
         finish(scene, asked, "dies-at-limit", seen, "no-descriptor-left")
     scene.file()
     # `stay` is only for event loops: a pool keeps one connection for each worker, and may grow.

@@ -360,11 +360,17 @@ def monopolises(scene: Scene) -> bool:
 
 
 def crowd(
-    scene: Scene, count: int, seconds: float, fault: FaultName, wrong: FaultName | None = None
+    scene: Scene,
+    count: int,
+    seconds: float,
+    fault: FaultName,
+    wrong: FaultName | None = None,
+    page: Expected | None = None,
 ) -> None:
     """Many clients send half a request, and the server sleeps. Then some of them leave, and the
-    others send the rest in the order of connecting. `fault` and `wrong`: see `finish`."""
-    with hold(scene, count) as held:
+    others send the rest in the order of connecting. `fault` and `wrong`: see `finish`; `page`: see
+    `hold`."""
+    with hold(scene, count, page) as held:
         seen = f"{count} clients had sent half a request and were silent"
         scene.require_sleep(seconds, seen)
         leaving = held[::LEAVING]

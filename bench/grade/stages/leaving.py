@@ -32,9 +32,7 @@ from bench.grade.stages.clients import (
     PAGE,
     SETTLE_SECONDS,
     WATCHED_SECONDS,
-    Half,
     crowd,
-    finish,
     hold,
     leave,
 )
@@ -339,15 +337,9 @@ def at_descriptor_limit(scene: Scene) -> None:
     """More clients come than descriptors are allowed, and each sends half a request. The server
     sleeps, and answers all clients. A file and Redis need descriptors, too."""
     scene.gives_up = "dies-at-limit"
-    crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left")
-    with hold(scene, MORE, PAGE) as held:
-        for half in held:
-            half.client.send(half.rest)
-        limit = f"and {FEW_DESCRIPTORS.descriptors} descriptors are allowed"
-        seen = f"{MORE} clients requested the guestbook at once, {limit}"
-        name = f"the guestbook, requested by {MORE} clients at once, {limit},"
-        asked = [Half(half.client, replace(PAGE, name=name), b"") for half in held]
-        finish(scene, asked, "dies-at-limit", seen, "no-descriptor-left")
+    limit = f"{MORE} clients at once, and {FEW_DESCRIPTORS.descriptors} descriptors are allowed,"
+    for page in (None, replace(PAGE, name=f"the guestbook, requested by {limit}")):
+        crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left", page)
     scene.file()
     # `stay` is only for event loops: a pool keeps one connection for each worker, and may grow.
     if scene.stalled_by == "none" and scene.tasks() == 1:

@@ -19,8 +19,8 @@ from bench.host.project import ROOT
 HEAD = """\
 # Commands
 
-The options come from `--help`. `make TARGET ARGS="..."` passes options to the command of that name;
-`make bench` runs `sweep`, and with `HOSTS=` it runs `hosts`. Without make, the commands are
+The texts are those of `--help`. `make TARGET ARGS="..."` passes options to the command of the same
+name, but `make bench` runs `sweep`, or `hosts` with `HOSTS=`. Without make, a command is
 `.venv/bin/zerohttpd COMMAND ...`. The times were measured on two CPUs, without the installation.
 """
 TARGET = re.compile(r"^([a-z._-]+):.*##-? ([A-Z]\w+): (.*)$", re.MULTILINE)

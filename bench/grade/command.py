@@ -27,6 +27,8 @@ from bench.records.errors import UserError
 from bench.records.values import Parser, add_value, each_of, whole
 
 NAMES = [stage.name for stage in STAGES]
+SELECTABLE = list(dict.fromkeys([*NAMES, *(one.name for stage in STAGES for one in stage.checks)]))
+"""The names that --only accepts."""
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
 WIDTH = 92
 BUDGET_SECONDS, SERIAL_SECONDS = 55.0, 110.0
@@ -42,7 +44,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     if options.server is None:
         raise UserError("no server is named; give its folder, e.g. zerohttpd grade 08_mine")
-    only = each_of("stage", options.only, NAMES)
+    only = each_of("stage or check", options.only, SELECTABLE)
     source = folder_of(options.server)
     AB.require()
     sandbox.enter(["-m", "bench", "grade", *words])
@@ -70,11 +72,11 @@ def examine(
     only: Sequence[str],
     told: Callable[[StageOutcome], None],
 ) -> Grade:
-    """Grade a server. `only`: names of stages; empty: all. Call `told` with the outcome of each
-    finished stage. Raises UserError, Interrupted."""
+    """Grade a server. `only`: names of stages and checks; empty: all. Call `told` with the outcome
+    of each finished stage. Raises UserError, Interrupted."""
     begun = time.monotonic()
     end = begun + (BUDGET_SECONDS if sandbox.apart() else SERIAL_SECONDS)
-    selected = [stage for stage in STAGES if not only or stage.name in only]
+    selected = [one for stage in STAGES if (one := stage.part(only)).checks]
     with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:
         folder = Path(name)
         os.umask(0o022)  # the servers' users must read the files of the compiler's user
@@ -137,13 +139,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def add_only(parser: argparse.ArgumentParser) -> None:
-    """Add the option that selects stages."""
+    """Add the option that selects stages and checks."""
     parser.add_argument(
         "--only",
         nargs="+",
         default=[],
         metavar="STAGE",
-        help=f"grade only these stages (default: all): {', '.join(NAMES)}",
+        help=f"grade only these stages (default: all): {', '.join(NAMES)}; or only these checks, "
+        'e.g. "a big file"',
     )
 
 
@@ -170,7 +173,8 @@ def end_text(grade: Grade, folder: str, only: Sequence[str]) -> str:
         f"{sum(grade.skipped.values())} points. Run these checks with:\n"
         f"  make grade SERVER={folder} ARGS='--only {' '.join(grade.skipped)}'"
     )
-    again = " ".join([f"--seed {grade.seed}", *(["--only", *only] if only else [])])
+    quoted = [f'"{name}"' if " " in name else name for name in only]
+    again = " ".join([f"--seed {grade.seed}", *(["--only", *quoted] if only else [])])
     return (
         f"{hint if grade.skipped else ''}\n{grade.points} of {grade.of} points for "
         f"{grade.server}, in {grade.seconds:.0f} s. Repeat this grading with: ARGS='{again}'\n"

@@ -103,8 +103,6 @@ class Failed(Exception):
     """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
     locked: Sequence[str] = ()
     """The threads that waited for the same lock when no response came (`kept_lock`)."""
-    alone: bool = False
-    """Whether the last request also fails in the same way alone, on a new connection."""
     afterwards: bool = False
     """Whether the server failed after the check had passed. If several checks find the same fault
     in this way, only the first finding costs points."""

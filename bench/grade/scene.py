@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -26,6 +27,12 @@ SMALL_BUFFER = 16_384
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """Bytes that no line of a head may have (RFC 9110, section 5.5)."""
 Found = TypeVar("Found")
+
+
+def rejects_valid(status: int, right: int) -> bool:
+    """Return whether a status rejects a request as wrong, although the status `right` accepts it.
+    408 only says that a request comes too late."""
+    return right < 400 <= status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
 
 
 @dataclass(kw_only=True)
@@ -142,12 +149,15 @@ class Scene(GradedServer):
         port: int = 0,
         sure: bool = True,
     ) -> None:
-        """Raise Failed unless a response is as expected. `fault`: the fault of a wrong response."""
+        """Raise Failed unless a response is as expected. `fault`: the fault of a wrong response,
+        unless a valid request is rejected."""
         if told := one.wrong_length(answer):
             there = f"{one.name} has {len(one.body or b'')} bytes"
             raise Failed("wrong-length", f"{there}; the head said Content-Length: {told[:30]}")
         if wrong := one.wrong(answer):
-            raise Failed(fault, f"{one.name} was answered {wrong}", port, sure)
+            right = one.status if isinstance(one.status, int) else one.status[0]
+            named = "wrong-answer" if rejects_valid(answer.status, right) else fault
+            raise Failed(named, f"{one.name} was answered {wrong}", port, sure)
 
     @contextlib.contextmanager
     def unanswered(

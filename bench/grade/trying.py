@@ -2,9 +2,9 @@
 """Run all checks of a grading: many at the same time, and again after a failure. Judge the
 failures: each fault counts once, and its consequences cost no points."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from bench.grade.attempts import Attempt, CheckRunner, Trial, bury_orphans
@@ -38,6 +38,11 @@ class Stage:
     title: str
     checks: Sequence[Trial]
 
+    def part(self, names: Collection[str]) -> "Stage":
+        """Return this stage with the selected checks. `names`: of stages and checks; empty: all."""
+        whole = not names or self.name in names
+        return self if whole else replace(self, checks=[c for c in self.checks if c.name in names])
+
     def outcome(self, checks: Iterable[CheckOutcome]) -> StageOutcome:
         """Return the result of the stage."""
         return StageOutcome(stage=self.name, title=self.title, checks=list(checks))
@@ -53,7 +58,7 @@ class World:
 
     runner: CheckRunner
     selected: Sequence[Stage] = ()
-    """The stages that are reported."""
+    """The stages that are reported, with the checks that are reported."""
     others_busy: Callable[[], float] = field(default_factory=busy_others)
     """Returns the share of all CPU time that other programs have used."""
     _first: dict[Trial, Attempt | None] = field(default_factory=dict)
@@ -66,13 +71,14 @@ class World:
     """Names of the faults so far, without consequences."""
 
     def outcomes(self, stages: Sequence[Stage]) -> Iterator[StageOutcome]:
-        """Run the selected stages and yield their outcomes. The gates of the other stages run, too,
-        but are not reported, because later checks need their results."""
+        """Run the selected checks and yield their outcomes. The other gates run, too, but are not
+        reported, because later checks need their results."""
+        selected = {stage.name: stage for stage in self.selected}
         for stage in stages:
-            wanted = stage in self.selected
-            came = [self.check(one) for one in stage.checks if wanted or one.gate]
-            if wanted:
-                yield stage.outcome(came)
+            wanted = selected.get(stage.name, replace(stage, checks=()))
+            came = {c: self.check(c) for c in stage.checks if c in wanted.checks or c.gate}
+            if wanted.checks:
+                yield wanted.outcome(came[one] for one in wanted.checks)
 
     def check(self, check: Trial) -> CheckOutcome:
         """Return the outcome of a check. The first check after the gates starts all checks that can

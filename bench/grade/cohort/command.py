@@ -12,7 +12,7 @@ from bench.grade.cohort.pages import worksheet, write
 from bench.grade.cohort.run import ClassGrading, Graded, open_record, work_folder
 from bench.grade.cohort.similar import Similarity, compare
 from bench.grade.cohort.submissions import Submission, submissions
-from bench.grade.command import NAMES, add_only
+from bench.grade.command import SELECTABLE, add_only
 from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import Interrupted, UserError
@@ -26,7 +26,7 @@ _say = partial(print, flush=True)
 def run(words: Sequence[str]) -> int:
     """Grade a class and return 0, also without points. Raises UserError or Interrupted."""
     options = _parser().parse_args(words)
-    only = each_of("stage", options.only, NAMES)
+    only = each_of("stage or check", options.only, SELECTABLE)
     folder = Path(options.folder).resolve()
     output = (options.into or folder.with_name(f"{folder.name}-grades")).resolve()
     found = _submissions(folder, output)

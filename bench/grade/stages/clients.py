@@ -22,7 +22,7 @@ from bench.grade.building import Expected, SeededSite, word
 from bench.grade.findings import Failed, FaultName
 from bench.grade.scene import CLOSE, FORM, SMALL_BUFFER, Scene
 from bench.grade.server import TIMEOUT, WORKERS, meanwhile
-from bench.grade.threads import sleeping
+from bench.grade.threads import kept_lock, sleeping
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
 
@@ -169,7 +169,7 @@ def require_saved(
     scene: Scene, posted: Mapping[str, int], fault: FaultName = "wrong-answer"
 ) -> None:
     """Raise Failed unless each remark with response 303 is in Redis, and no remark is there twice.
-    `posted`: the status of the response to each remark."""
+    `posted`: the status of the response to each remark. `fault`: the fault of a repeated remark."""
     with connect(scene.redis.url) as redis:
         saved = redis.lrange("guestbook_remarks", 0, -1)
     there = Counter(remark.decode(errors="replace") for remark in saved)
@@ -177,7 +177,8 @@ def require_saved(
         # Redis may have a remark despite status 503: the connection ended before the reply.
         if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):
             seen = f"a client sent the remark {remark[:60]!r} once and was answered {status}; it is"
-            raise Failed(fault, f"{seen} in Redis {there[remark]} times")
+            named = fault if there[remark] else "wrong-answer"
+            raise Failed(named, f"{seen} in Redis {there[remark]} times")
 
 
 def interrupted(scene: Scene) -> None:
@@ -188,15 +189,24 @@ def interrupted(scene: Scene) -> None:
         with scene.suspended(scene.pids()):
             pass
 
-    try:
-        mixture(scene, pause, also=0, requests=FEW)
+    def requests(scene: Scene, cuts: Callable[[], None] | None = None) -> None:
+        mixture(scene, cuts, also=0, requests=FEW)
         for _ in range(ALONE):
             ask(scene, scene.site.file(scene.site.first, CLOSE))
+
+    try:
+        requests(scene, pause)
     except Failed as failed:
         scene.alive()
+        locked = failed.locked or kept_lock(scene.pids())
+        scene.stop()
+        # A failure without failing calls has another cause.
+        with scene.of(scene.server).started() as new:
+            requests(new)
         seen = "some system calls of the server failed for a moment (EINTR, EAGAIN, EMFILE)"
         what = f"{seen}: {failed.seen}"
-        raise Failed("interrupted-call", what, failed.port, failed.sure) from failed
+        fault: FaultName = "interrupted-call"
+        raise Failed(fault, what, failed.port, failed.sure, locked=locked) from failed
 
 
 def _file(site: SeededSite, dice: Random) -> Expected:
@@ -350,11 +360,17 @@ def monopolises(scene: Scene) -> bool:
 
 
 def crowd(
-    scene: Scene, count: int, seconds: float, fault: FaultName, wrong: FaultName | None = None
+    scene: Scene,
+    count: int,
+    seconds: float,
+    fault: FaultName,
+    wrong: FaultName | None = None,
+    page: Expected | None = None,
 ) -> None:
     """Many clients send half a request, and the server sleeps. Then some clients leave, and the
-    others send the rest in the order of connecting. `fault` and `wrong`: see `finish`."""
-    with hold(scene, count) as held:
+    others send the rest in the order of connecting. `fault` and `wrong`: see `finish`; `page`: see
+    `hold`."""
+    with hold(scene, count, page) as held:
         seen = f"{count} clients had sent half a request and were silent"
         scene.require_sleep(seconds, seen)
         leaving = held[::LEAVING]

@@ -44,6 +44,9 @@ ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
 """The longest wait for a response before the next request, and the maximum bytes of one read."""
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """Replacements for a part of a request."""
+LARGE, STRAY = 1 << 16, 100
+"""The least size of a large body, and the bytes in front of a response that are looked through for
+the rest of the previous response."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
 """The first and last bytes of character classes."""
 UNAVAILABLE = {502, 503}
@@ -337,6 +340,12 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
 def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
     """Return the fault of a response that differs from the correct one. `data`: the request."""
     here, right = Response.of(mine), Response.of(its)
+    if here and right and here.announced == right.announced == len(right.body) > LARGE:
+        missing = len(right.body) - len(here.body.removesuffix(OPEN).removesuffix(BROKEN))
+        if missing > 0:
+            return "short-write"
+    if mine.find(b"HTTP/1.", 0, STRAY) > 0:
+        return "wrong-length"
     if mine.endswith(OPEN) and len(mine) > len(OPEN):
         return "never-closes" if here and here.closes else "ignores-end"
     if here is None or right is None:
@@ -346,8 +355,8 @@ def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
     found: list[tuple[bool, FaultName]] = [
         (wanted == 404 and got < 400, "wrong-answer"),
         (wanted in UNAVAILABLE and got < 400, "wrong-reply"),
-        (wanted >= 400 > got, "believes-anything"),
-        (wanted >= 400 and right.closes and not here.closes, "believes-anything"),
+        # The server closes after a request that is not valid HTTP.
+        (wanted >= 400 and right.closes and (got < 400 or not here.closes), "believes-anything"),
         (got in UNAVAILABLE and wanted < 500 and needs_redis, "no-redis"),
         (got == wanted and here.closes > right.closes, "not-kept"),
         (got == wanted and here.closes < right.closes, "never-closes"),

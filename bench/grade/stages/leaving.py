@@ -4,7 +4,7 @@ processes, threads or descriptors."""
 
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -32,9 +32,7 @@ from bench.grade.stages.clients import (
     PAGE,
     SETTLE_SECONDS,
     WATCHED_SECONDS,
-    Half,
     crowd,
-    finish,
     hold,
     leave,
 )
@@ -314,9 +312,10 @@ def limit(scene: Scene) -> None:
         try:
             return str(client.ask(data[-2:]).status)
         except NoAnswer as error:
-            return "dropped" if error.in_time else "late"
+            late = f"without a response within {scene.timeout:.0f} s"
+            return "disconnected" if error.in_time else late
         except OSError:
-            return "dropped"
+            return "disconnected"
 
     with scene.clients(CROWD, data[:-2]) as clients:
         # Wait until all clients are accepted, because later clients would find free workers.
@@ -326,10 +325,9 @@ def limit(scene: Scene) -> None:
         came = scene.together([partial(rest, client) for client in clients])
     scene.alive()
     seen = f"{CROWD} clients connected at the same time"
-    if came.count("200") < CROWD:
-        seen += f", and {FEW_TASKS.tasks} processes and threads are allowed; "
-        seen += f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got "
-        raise Failed("dies-at-limit", f"{seen}no response within {scene.timeout:.0f} s")
+    if failed := Counter(came) - Counter({"200": CROWD}):
+        seen += f", and {FEW_TASKS.tasks} processes and threads are allowed; results: "
+        raise Failed("dies-at-limit", seen + ", ".join(f"{n} {what}" for what, n in failed.items()))
     if share > scene.most_share:
         seen += ", with few processes and threads allowed; while some clients waited, "
         raise Failed("spins", f"{seen}{in_words(share)}", sure=False)
@@ -339,14 +337,9 @@ def at_descriptor_limit(scene: Scene) -> None:
     """More clients connect than descriptors are allowed, and each sends half a request. The server
     must sleep, and then answer all clients, although files and Redis need descriptors, too."""
     scene.gives_up = "dies-at-limit"
-    crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left")
-    with hold(scene, MORE, PAGE) as held:
-        for half in held:
-            half.client.send(half.rest)
-        seen = f"{MORE} clients requested the guestbook at once, and {FEW_DESCRIPTORS.descriptors} "
-        seen += "descriptors are allowed"
-        asked = [Half(half.client, replace(PAGE, name=seen), b"") for half in held]
-        finish(scene, asked, "dies-at-limit", seen, "no-descriptor-left")
+    limit = f"{MORE} clients at once, and {FEW_DESCRIPTORS.descriptors} descriptors are allowed,"
+    for page in (None, replace(PAGE, name=f"the guestbook, requested by {limit}")):
+        crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left", page)
     scene.file()
     # Only event loops must pass `stay`: a pool may keep one connection for each worker.
     if scene.stalled_by == "none" and scene.tasks() == 1:

@@ -228,7 +228,8 @@ def parked(scene: Scene) -> None:
             except Failed:
                 return
             seen = f"{number} clients had loaded the guestbook and were idle; one more got no page"
-            complete(scene, Half(client, PAGE, PAGE.data), "redis-leak", seen, "redis-leak")
+            fault: FaultName = "redis-leak" if number else "no-redis"
+            complete(scene, Half(client, PAGE, PAGE.data), fault, seen, fault)
 
 
 def make_links(scene: Scene) -> dict[str, str]:

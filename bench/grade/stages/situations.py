@@ -22,10 +22,11 @@ from redis import Redis
 from bench.grade.findings import Failed, FaultName
 from bench.grade.inspection import can_look, require_closed, useless_descriptors
 from bench.grade.sandbox import REDIS_PASSWORD, apart, confined
-from bench.grade.scene import SMALL_BUFFER, Scene
+from bench.grade.scene import SMALL_BUFFER, Scene, rejects_valid
 from bench.grade.stages.comparing import (
     DATE,
     OPEN,
+    UNAVAILABLE,
     Pair,
     Sent,
     beside_reference,
@@ -50,8 +51,9 @@ START_EACH = (
     f"echo exit status $? {END_OF_EACH}; done"
 )
 """A shell script that starts a program with each command line from standard input."""
-SPECIFIC = ("descriptor-leak", "bad-head", "wrong-length", "state-left")
+SPECIFIC = ("descriptor-leak", "bad-head", "wrong-length", "short-write", "state-left", "not-kept")
 """Faults that the fault of a situation does not replace, because they are more specific."""
+NUMBER = re.compile(rb"\d[\d,]*")
 TIMES = re.compile(rb"(\d+) times (.*)", re.DOTALL)
 SHOWN, AGE_SECONDS, MOST_TIMES = 90, 100, 10
 SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
@@ -236,12 +238,12 @@ def act(pair: Pair, situation: Situation) -> None:
             for number in range(int(found[1]) if found else 1):
                 steps = found[2].replace(b"{n}", b"%d" % number).split(b" ; ") if found else [line]
                 for one in steps:
-                    take(pair, actors, one)
+                    take(pair, actors, one, situation.fault)
     except Failed as failed:
         failed.seen = f"{situation.name}: {failed.seen}"
         if "redis-dies" in situation.steps:
             pair.mine.redis.start_again()
-        if situation.fault and failed.fault not in SPECIFIC and not failed.alone:
+        if situation.fault and failed.fault == "crash":
             failed.fault = situation.fault
         raise
     finally:
@@ -256,8 +258,11 @@ def act(pair: Pair, situation: Situation) -> None:
             raise Failed(situation.fault or "wrong-answer", seen)
 
 
-def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
-    """Perform a step. Raises Failed if the servers send different bytes."""
+def take(
+    pair: Pair, actors: tuple[Actor, Actor], line: bytes, usual: FaultName | None = None
+) -> None:
+    """Perform a step. Raises Failed if the servers send different bytes. `usual`: the fault if the
+    status is wrong, or no response comes, and the difference does not name its cause."""
     verb, _, words = line.partition(b" ")
     first, _, others = words.partition(b" ")
     its, mine = (actor.step(verb.decode()) for actor in reversed(actors))
@@ -269,23 +274,30 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
     if not pair.same(here, right):
         pair.mine.alive()
         step = f"`{line[:SHOWN].decode('latin-1').strip()!r}`"
+        wrong, wanted = Response.of(here), Response.of(right)
+        fault, statuses = cause(others, here, right), (status_of(wrong), status_of(wanted))
+        differ = statuses[0] != statuses[1] and not rejects_valid(*statuses)
+        if usual and differ and fault not in SPECIFIC:
+            fault = usual
         # On a busy machine the reference server's response may be too late.
-        failed = difference(step, cause(others, here, right), here, right, sure=right != b"")
-        if verb == b"ask" and is_kept:
-            received = responses(pair.mine, Sent([others])), here, right
-            alone, wrong, wanted = map(Response.of, received)
-            if is_like(alone, wanted, wrong):
+        failed = difference(step, fault, here, right, sure=right != b"")
+        if verb == b"ask" and is_kept and status_of(wrong) not in UNAVAILABLE:
+            alone = Response.of(responses(pair.mine, Sent([others])))
+            if is_like(alone, wanted) and not is_like(alone, wrong):
                 failed.fault = "state-left"
                 failed.seen += "; on a new connection the same request is answered correctly"
-            failed.alone = is_like(alone, wrong, wanted)
         raise failed
 
 
-def is_like(one: Response | None, this: Response | None, that: Response | None) -> bool:
-    """Return whether a response is like `this`, unlike `that`: in its status or, if `this` and
-    `that` have the same status, in its body."""
-    one, this, that = (response or Response(0, b"", b"") for response in (one, this, that))
-    return one.body == this.body if this.status == that.status else one.status == this.status
+def status_of(response: Response | None) -> int:
+    """Return the status of a response, or 0 without a response."""
+    return response.status if response else 0
+
+
+def is_like(one: Response | None, other: Response | None) -> bool:
+    """Return whether status and body are equal, except for numbers, e.g. of visitors."""
+    bodies = [NUMBER.sub(b"", response.body if response else b"") for response in (one, other)]
+    return status_of(one) == status_of(other) and bodies[0] == bodies[1]
 
 
 def data_in_redis(scene: Scene) -> dict[str, str]:

@@ -257,11 +257,14 @@ def early(scene: Scene) -> None:
 
 def time_out_together(scene: Scene) -> None:
     """After more clients than the server's slots have timed out, another client is served."""
-    seen = f"{SLOTS} clients sent half a request and were disconnected after their timeout"
+    seen = f"{SLOTS} clients sent half a request"
     with hold(scene, SLOTS) as held:
         ports = [half.client.port for half in held]
-        scene.until(lambda: all(map(scene.let_go, ports)), CUT_OFF_SECONDS)
-        with scene.unanswered("workers-stuck", f"{seen}; the next client", sure=False):
+        if not scene.until(lambda: all(map(scene.let_go, ports)), CUT_OFF_SECONDS):
+            late = f"{CUT_OFF_SECONDS:.0f} s later the server still had some of their descriptors"
+            raise Failed("no-timeout", f"{seen}; {late}", sure=False)
+        seen += " and were disconnected after their timeout; the next client"
+        with scene.unanswered("workers-stuck", seen, sure=False):
             scene.file()
 
 

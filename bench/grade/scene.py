@@ -31,7 +31,7 @@ Found = TypeVar("Found")
 
 def rejects_valid(status: int, right: int) -> bool:
     """Return whether a status rejects a request as wrong, although the status `right` accepts it.
-    408 only says that a request comes too late."""
+    Status 408 only means that a request was too late."""
     return right < 400 <= status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
 
 

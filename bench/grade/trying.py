@@ -39,7 +39,7 @@ class Stage:
     checks: Sequence[Trial]
 
     def part(self, names: Collection[str]) -> "Stage":
-        """Return this stage with the selected checks. `names`: of stages and checks; empty: all."""
+        """Return this stage with the selected checks. `names`: stages and checks; empty: all."""
         whole = not names or self.name in names
         return self if whole else replace(self, checks=[c for c in self.checks if c.name in names])
 
@@ -58,7 +58,7 @@ class World:
 
     runner: CheckRunner
     selected: Sequence[Stage] = ()
-    """The stages that are reported, with the checks that are reported."""
+    """The stages to report, with the checks to report."""
     others_busy: Callable[[], float] = field(default_factory=busy_others)
     """Returns the share of all CPU time that other programs have used."""
     _first: dict[Trial, Attempt | None] = field(default_factory=dict)

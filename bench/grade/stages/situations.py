@@ -261,8 +261,8 @@ def act(pair: Pair, situation: Situation) -> None:
 def take(
     pair: Pair, actors: tuple[Actor, Actor], line: bytes, usual: FaultName | None = None
 ) -> None:
-    """Perform a step. Raises Failed if the servers send different bytes. `usual`: the fault if the
-    status is wrong, or no response comes, and the difference does not name its cause."""
+    """Perform a step. Raises Failed if the servers send different bytes. `usual`: the fault of a
+    wrong status or a missing response, unless the difference shows the cause."""
     verb, _, words = line.partition(b" ")
     first, _, others = words.partition(b" ")
     its, mine = (actor.step(verb.decode()) for actor in reversed(actors))

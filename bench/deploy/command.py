@@ -90,13 +90,13 @@ def _with_lifeline(command: Sequence[str], watch: SignalWatch) -> int:
     assert process.stdin is not None
     lifeline = process.stdin
 
-    def pass_on() -> None:
+    def forward() -> None:
         word = signal.Signals(watch.number or signal.SIGINT).name.removeprefix("SIG")
         with contextlib.suppress(BrokenPipeError):
             lifeline.write(f"{word}\n".encode())
             lifeline.flush()
 
-    status = _wait(process, watch, pass_on)
+    status = _wait(process, watch, forward)
     with contextlib.suppress(BrokenPipeError):
         lifeline.close()
     return status
@@ -105,18 +105,18 @@ def _with_lifeline(command: Sequence[str], watch: SignalWatch) -> int:
 def _wait(
     process: subprocess.Popen[bytes],
     watch: SignalWatch | None,
-    pass_on: Callable[[], None],
+    forward: Callable[[], None],
     timeout: float = 0.0,
 ) -> int:
     """Wait for the end of a process and return its status. After a signal to this process, wait up
-    to `timeout` seconds more, then call `pass_on` once."""
+    to `timeout` seconds more, then call `forward` once."""
     while watch and watch.number is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(POLL_SECONDS)
     if watch:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(timeout)
-        pass_on()
+        forward()
     return process.wait()
 
 

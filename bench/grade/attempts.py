@@ -60,7 +60,7 @@ class Trial:
     """Whether the check runs even after a failed gate, to find the cause. The check gives no points
     then."""
     traced: bool = False
-    """Whether strace records ends of processes and close(2) already at the first attempt."""
+    """Whether the first attempt also runs under strace (ends of processes, close)."""
     nohup: bool = False
     """See `GradedServer.nohup`."""
     injected: Sequence[str] = ()
@@ -261,7 +261,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
 
 
 def waits_for_redis(scene: Scene) -> bool:
-    """Return whether only redis_pool_borrow() can use futex(2): without threads and locks."""
+    """Return whether the server has no threads and locks, so only redis_pool_borrow() waits."""
     alone = 0 < scene.tasks() == len(scene.pids())
     return alone and scene.built is not None and not scene.built.mentions(LOCKS)
 

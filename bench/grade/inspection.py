@@ -196,7 +196,7 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     if scene.ended is None and not scene.told:
         if can_look(scene):
             require_reaped(scene, seen)
-            # Sockets that were reset when Redis was killed may stay open until they are used.
+            # Sockets to a killed Redis may stay open until the server uses them.
             require_closed(scene, seen, most=scene.killed)
         if not scene.until(lambda: scene.tasks() >= tasks):
             fewer = f"{scene.tasks()} of {tasks} processes and threads were left"

@@ -170,8 +170,8 @@ class World:
     def _judged(
         self, outcome: CheckOutcome, check: Trial, failures: Sequence[Failed], trace: Sequence[str]
     ) -> CheckOutcome:
-        """Return the outcome of a failed check. The finding names the first failure with a proof
-        other than the trace; without such a failure, the first failure."""
+        """Return the outcome of a failed check. Its finding is the first failure with a proof other
+        than the trace. If there is no such failure, it is the first failure."""
         cause = next((one for one in failures if one.proof[1]), failures[0])
         outcome.came = "failed"
         outcome.finding = finding(cause, trace)

@@ -22,7 +22,7 @@ server gets its quota even if other processes use the same CPU. The first of the
 works sets the quota:
 
 - `systemd-run --user --scope`, if systemd allows users to set limits. No privilege is needed.
-- A group of version 2, if the controller `cpu` is enabled for child groups of our group.
+- A group of version 2, if the controller `cpu` is enabled for child groups of this process's group.
 - A group of version 1 (hierarchy `cpu`) for the quota, and a group of version 2 for the CPU time.
 """
 

@@ -290,7 +290,7 @@ def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[
         version, group = V1 if controllers else V2, PurePosixPath(path)
         for mount in mounts:
             is_of_it = version == V2 or controller in mount.controllers
-            # A mount with another root may show another part of the hierarchy.
+            # A mount with a different root may show a different part of the hierarchy.
             if mount.version == version and is_of_it and group.is_relative_to(mount.root):
                 below = group.relative_to(mount.root)
                 yield from ((version, mount.point / part) for part in (below, *below.parents))

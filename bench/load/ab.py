@@ -72,8 +72,8 @@ def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | N
     `percentiles` (-e) is exact to 1 us, but has only whole per cents. `times` (-g) has every
     request, rounded to the nearest ms. The 99.9th percentile is taken from `times` and limited to
     the range from the exact 99th percentile to the exact maximum. The mean is computed from
-    `percentiles` up to the 99th percentile and from `times` above it. It differs from the mean of
-    `times` by at most 0.5 ms.
+    `percentiles` up to the 99th percentile and from `times` above it. This mean differs from the
+    mean of `times` by at most 0.5 ms.
     """
     if not times or not {"50", "90", "99", "100"} <= percentiles.keys():
         return None

@@ -108,8 +108,8 @@ def page_name(student: str) -> str:
 
 
 def faults(grades: Sequence[Graded]) -> list[tuple[FaultFound, list[str]]]:
-    """Return all faults, the most frequent first, and the students whose servers have them, without
-    consequences of other faults."""
+    """Return all faults except consequences, the most frequent first, and the students whose
+    servers have them."""
     found: dict[str, tuple[FaultFound, list[str]]] = {}
     for one in grades:
         for finding in one.findings:

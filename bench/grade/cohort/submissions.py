@@ -106,8 +106,8 @@ ARCHIVES = (".zip", *OPENED_BY)
 
 
 def printable(name: str) -> str:
-    """Return a name with escapes in place of backslashes and unprintable characters; different
-    names stay different."""
+    """Return a name with escapes in place of backslashes and unprintable characters. Different
+    names have different results."""
     return "".join(
         c if c.isprintable() and c != "\\" else c.encode("unicode_escape", "surrogatepass").decode()
         for c in name

@@ -98,7 +98,7 @@ def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
         return wait_for_clients([pid for pid in scene.pids() if pid not in before])
 
     scene.until(lambda: not left(), SOON_SECONDS)
-    # If workers end after one client and are replaced, their number stays the same.
+    # If workers are replaced after each client, their number stays the same.
     more = len(scene.pids()) - len(before)
     if len(processes := left()) >= least and more >= least:
         seen = f"{CHILDREN} clients came, one after another; all have left, but {len(processes)} "

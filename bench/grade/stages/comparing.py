@@ -400,8 +400,8 @@ def in_pieces(scene: Scene) -> None:
 
 
 def defects(scene: Scene) -> None:
-    """Invalid requests get the correct responses. Some requests are in requests.txt; some send the
-    body after the response to their head. Other requests are valid ones with a random defect."""
+    """Invalid requests get the correct responses: the requests of requests.txt, also with the body
+    later than the head, and valid requests with a random defect."""
     with beside_reference(scene) as pair:
         found, dice = pair.requests.of("invalid"), scene.dice
         heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]

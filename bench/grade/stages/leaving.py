@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Check for leaks after clients have left, and check the server with more clients than allowed
-processes, threads or descriptors."""
+"""Check for leaks after clients have left. Check the server with more clients than the allowed
+number of processes, threads or descriptors."""
 
 import math
 import time

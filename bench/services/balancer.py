@@ -162,8 +162,8 @@ def configuration(
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
-    """Return the number of workers: one for each CPU, or more if these have too few descriptors. A
-    connection needs two; a quarter is added, as the kernel spreads connections unevenly."""
+    """Return the number of workers: one for each CPU, or more for enough descriptors: two for each
+    connection, and a quarter more because the kernel spreads connections unevenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 

@@ -236,7 +236,7 @@ class ClassGrading:
         """Run `zerohttpd grade` and fill in its results."""
         words = ["-m", "bench", "grade", str(server), "--json", "--seed", str(self.run.seed)]
         only = ["--only", *self.only] if self.only else []
-        # Mode x for all, because the graded program runs as another user.
+        # Permission x for all users, because the graded program runs as another user.
         with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as room:
             Path(room).chmod(0o711)
             child = Child(["env", f"TMPDIR={room}", sys.executable, *words, *only], cwd=ROOT)

@@ -125,7 +125,7 @@ def big(scene: Scene) -> None:
 
 
 def shortened(scene: Scene) -> None:
-    """If a file becomes shorter while the server sends it, the server closes the connection."""
+    """The server closes the connection if a file becomes shorter during the response."""
     file = scene.site.put(f"{word(scene.dice)}.bin", scene.site.big[1])
     with slowly(scene, f"/{file.name}") as client:
         os.truncate(file, 1000)

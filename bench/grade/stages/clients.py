@@ -200,7 +200,7 @@ def interrupted(scene: Scene) -> None:
         scene.alive()
         locked = failed.locked or kept_lock(scene.pids())
         scene.stop()
-        # If the requests fail even without failing calls, the cause is another one.
+        # If the requests fail also without failing calls, these calls are not the cause.
         with scene.of(scene.server).started() as new:
             requests(new)
         seen = "some system calls of the server failed for a moment (EINTR, EAGAIN, EMFILE)"

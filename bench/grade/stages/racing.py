@@ -71,8 +71,8 @@ OPTIONS = (f"ASAN_OPTIONS=exitcode={REPORTED}:detect_stack_use_after_return=1",)
 
 
 def sanitized(scene: Scene) -> str:
-    """Build the server with a sanitizer, and run it under load. A server with threads needs the
-    thread sanitizer, others those for addresses and undefined behaviour. Return a note."""
+    """Build the server with a sanitizer, and run it under load: the thread sanitizer if the server
+    has threads, otherwise those for addresses and undefined behaviour. Return a note."""
     with scene.started(), hold(scene, 3):
         sanitizer = THREADS if scene.tasks() > len(scene.pids()) else MEMORY
     assert scene.built is not None

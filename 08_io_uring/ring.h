@@ -60,8 +60,8 @@ void ring_take_buffer(struct io_uring_sqe *sqe,
    received none, do not use the pointer. */
 const char *ring_bytes(const struct io_uring_cqe *cqe,
                        const struct buffer_ring *buffers);
-/* Gives the operation's buffer, if it has one, back to the kernel.  Call it
-   when the bytes are no longer needed. */
+/* Returns the operation's buffer, if it has one, to the kernel.  Call it when
+   the bytes are no longer needed. */
 void ring_give_back(const struct io_uring_cqe *cqe,
                     struct buffer_ring *buffers);
 

@@ -5,8 +5,8 @@
  * A baseline is the minimal program of its architecture.  It accepts, reads
  * once, sends Redis the commands of its options (redis.h), and writes an answer
  * made at the start.  Then it closes or keeps the connection.  It has no
- * parsing, no application, no timeouts and no orderly end.  It is not a lower
- * bound: a server with fewer or cheaper system calls can cost less.
+ * parsing, no application, no timeouts and no clean shutdown.  It is not a
+ * lower bound: a server with fewer or cheaper system calls can cost less.
  *
  * Simplifications: one read is treated as one whole request, which is true for
  * ab, but not for every client.  Connections are kept for all clients or for
@@ -58,8 +58,8 @@ static inline ssize_t baseline_send(const struct baseline *baseline, int client,
     off_t offset = (off_t)from;
     int on = 1;
 
-    /* MSG_MORE and TCP_CORK, as in transmit(): the FIN goes with the last
-       bytes. */
+    /* MSG_MORE and TCP_CORK, as in transmit(): the FIN is in the last
+       packet. */
     if (baseline->file < 0)
         return send(client, baseline->answer + from, baseline->bytes - from,
                     baseline->keep_alive ? 0 : MSG_MORE);

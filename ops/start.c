@@ -24,8 +24,8 @@ static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
     limit->rlim_cur = MIN(limit->rlim_max, most);
 }
 
-/* A program whose stack is too small crashes without a message.  So this runs
-   before main(), whose variables and calls alone may not fit. */
+/* A program whose stack is too small crashes without a message.  So this check
+   runs before main(), whose variables and calls may not fit. */
 __attribute__((constructor)) static void require_stack(void) {
     struct rlimit limit;
 

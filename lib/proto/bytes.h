@@ -28,7 +28,7 @@ struct view {
 #define VIEW(literal)             ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal) {"" literal, sizeof(literal) - 1}
 
-/* Inline functions, because a request calls them some three hundred times. */
+/* Inline functions, because a request calls them about three hundred times. */
 static inline struct view view_slice(struct view view, size_t offset,
                                      size_t length) {
     assert(offset <= view.length && length <= view.length - offset);

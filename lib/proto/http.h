@@ -33,8 +33,8 @@ enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and are valid as long as the
    input.  A field that the client did not send is a view with data == NULL.  A
-   field that it sent twice is an empty view: two values, joined by a comma (RFC
-   9110, section 5.3), are no valid date, range or type. */
+   field that it sent twice is an empty view.  Two values, joined by a comma
+   (RFC 9110, section 5.3), are no valid date, range or type. */
 struct http_request {
     enum http_method method; /* known even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */
@@ -80,8 +80,8 @@ ssize_t http_parse_head(struct view input, size_t seen,
 
 /* Takes the next line of that name from the front of *fields, which is
    request.fields before the first call.  Returns false when none is left; then
-   *value means nothing.  The lines of one name are one list, in their order
-   (RFC 9110, section 5.3). */
+   *value is undefined.  The lines of one name are one list, in their order (RFC
+   9110, section 5.3). */
 bool http_next_field_line(struct view *fields, struct view name,
                           struct view *value);
 

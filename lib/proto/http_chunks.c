@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/param.h>
 
-/* Each of these functions takes a line off the front of the input.  It returns
+/* Each of these functions reads a line at the front of the input.  It returns
    the length of the line, 0 if the line is incomplete, or minus a status at the
-   first byte that must not be there. */
+   first invalid byte. */
 
 /* Takes CR LF, after the part of the line that was read already. */
 static ssize_t take_line_end(struct view input, size_t read) {

@@ -2,8 +2,8 @@
 /*
  * The Redis protocol: lib/proto/resp.c.
  *
- * The tests write a reply in one line, such as [+OK :1 "text" null], so that a
- * row of the table has the whole content of a reply.
+ * The tests write a reply in one line, such as [+OK :1 "text" null].  So a row
+ * of the table has the whole content of a reply.
  */
 #include "config.h"
 #include "harness.h"

@@ -14,7 +14,7 @@
  * connects).  All other clients wait for the process, in the kernel's backlog.
  *
  * Where does a half-done request live?  On the stack of blocking_serve().
- * There is never more than one such request.
+ * There is never more than one half-done request.
  *
  * What does it cost?  Only the work itself: no second process, no context
  * switch, no lock.  For one client at a time no server is cheaper.  But while

@@ -19,8 +19,8 @@
  * blocking_serve().  A child that crashes affects only its own client.
  *
  * What does it cost?  A fork, an exit and a wait for each connection: the
- * kernel copies the page tables and frees them again.  Together these cost more
- * than all the rest of a small request.
+ * kernel copies the page tables and frees them again.  Together these calls
+ * cost more than the rest of a small request.
  *
  * What happens at the limit?  If CHILDREN_LIMIT children are alive (fewer if
  * memory is short, see main()), the parent stops accepting until a child ends;

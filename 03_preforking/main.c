@@ -34,7 +34,7 @@
  * The commands, and what to expect: docs/tutorial/book/03-preforking.md.
  *
  * To see it: `ss -tlnp 'sport = :8000'`, while it runs: one listening socket,
- * and 101 processes that have it.
+ * and 101 processes that share it.
  */
 #include "config.h"
 #include "net/blocking.h"

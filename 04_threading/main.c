@@ -144,8 +144,8 @@ static bool wake_threads(void) {
     return any;
 }
 
-/* If threads or memory have run out, some thread must end first; the client
-   waits meanwhile. */
+/* If threads or memory have run out, a thread must end first; until then the
+   client waits. */
 static void create_thread_for(struct server *server,
                               const struct client *client,
                               const pthread_attr_t *attributes) {

@@ -24,8 +24,8 @@
  * What does it cost?  The array belongs to the program, so a change of interest
  * is an assignment and costs no system call.  But each poll() passes the whole
  * array to the kernel, which checks every descriptor; then the program searches
- * for the ready ones.  So the cost of one event grows with the number of
- * connections, idle ones too.
+ * for ready descriptors.  So the cost of one event grows with the number of
+ * connections, including idle ones.
  *
  * What happens at the limit?  At the limit of descriptors the server stops
  * accepting until a client leaves; other clients wait in the backlog.  The

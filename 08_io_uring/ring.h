@@ -45,9 +45,9 @@ void ring_free(struct ring *ring); /* when no operation is in flight */
 struct io_uring_sqe *ring_get_sqe(struct ring *ring, uint64_t user_data);
 #define IGNORED 0 /* the user_data of completions that need no action */
 
-/* Cancels the operation with this user_data, or those that the flags name
-   (io_uring_prep_cancel(3)).  A cancelled operation completes, too: with its
-   result, or with -ECANCELED. */
+/* Cancels the operation with this user_data, or the operations that the flags
+   select (io_uring_prep_cancel(3)).  A cancelled operation completes, too: with
+   its result, or with -ECANCELED. */
 void ring_cancel(struct ring *ring, uint64_t user_data, int flags);
 
 /* Makes the operation take one of these buffers when bytes come: until then the

@@ -36,11 +36,11 @@
  *
  * Which worker gets a connection?  The kernel gives it to the first worker in
  * its list that sleeps in epoll_wait(), so no connection stays in the backlog
- * while a worker sleeps.  But on a quiet server this is always the same worker.
+ * while a worker sleeps.  But on a quiet server that is always the same worker.
  * If the connections of this worker are kept and then become busy, one core
  * does all the work.  With --listener-each every worker has a socket and a
  * backlog of its own (SO_REUSEPORT).  The kernel chooses by a hash of the
- * client's address and port.  So the workers get about equal shares, but a
+ * client's address and port.  So the workers receive about equal shares, but a
  * connection may wait for a busy worker while another worker sleeps.
  *
  * What to try: stop a worker for a second, with each kind of listener.  The
@@ -87,8 +87,8 @@ static bool loop_init(struct loop *loop) {
 }
 
 /* EPOLLEXCLUSIVE (since Linux 4.5): a connection wakes only one of the loops
-   that sleep on the shared listening socket.  Without this flag it wakes all of
-   them, and all except one find nothing to accept. */
+   that sleep on the shared listening socket.  Without this flag it wakes all
+   loops, and only one of them can accept. */
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {
     struct loop *loop = context;

@@ -299,9 +299,9 @@ static void wake_late(int64_t now) {
         wake(loop.heap[1], WOKEN_TIMEOUT);
 }
 
-/* Wakes all coroutines that wait with a deadline, so that they see that the
-   server stops.  The loop repeats this every WAKE_DELAY milliseconds.  04 and
-   05 pass the signal on to each thread instead. */
+/* Wakes all coroutines that wait with a deadline, so that they check whether
+   the server stops.  The loop repeats this every WAKE_DELAY milliseconds.  04
+   and 05 pass the signal on to each thread instead. */
 static void wake_all(int64_t now) {
     loop.wake_at = now + WAKE_DELAY;
     while (loop.waiting > 0)

@@ -49,10 +49,9 @@ struct baseline {
     struct baseline_redis redis;
 };
 
-/* Sends as much as it can of the answer after its first `from` bytes.  Returns
-   the result of send(2).  Like the servers, it sends a short answer from
-   memory, and a long one from a file, which is not copied again for each
-   client. */
+/* Sends as much as possible of the answer, from offset `from` on.  Returns the
+   result of send(2).  Like the servers, it sends a short answer from memory,
+   and a long one from a file, which is not copied again for each client. */
 static inline ssize_t baseline_send(const struct baseline *baseline, int client,
                                     size_t from) {
     off_t offset = (off_t)from;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shared code of the baselines that wait until a descriptor is ready (06, 07,
- * 09): a client's few states.
+ * 09): the states of a client.
  *
  * Simplifications: commands are sent by a call that sleeps while Redis has no
  * room for more.  Redis soon has room, because it always reads.  If a client

@@ -56,7 +56,7 @@
    close with unread bytes could reset the connection too early. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
-/* Without this limit, a connection could keep its worker forever. */
+/* Without this limit, a connection could occupy its worker forever. */
 #define KEEP_ALIVE_REQUESTS 1000
 
 /* ---- Redis ---- */

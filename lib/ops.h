@@ -54,7 +54,7 @@ size_t limit_by_descriptors(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
    client takes `real` bytes of memory, and `each` bytes of this process'
-   addresses (0: each client has its own process). */
+   address space (0: each client has its own process). */
 size_t limit_by_memory(size_t most, size_t each, size_t real);
 
 /* Logs that a resource has run out, as errno shows.  New clients must wait. */

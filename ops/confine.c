@@ -264,7 +264,7 @@ static int load_filter(const struct call *own) {
 
 /* Limits all threads to the calls that lib/ needs, and to `calls`.  Returns the
    number of calls that are left, 0 if this kernel or processor does not support
-   this, or -1 with errno set. */
+   filters, or -1 with errno set. */
 static int confine_calls(const struct call *calls) {
     struct sigaction action = {.sa_sigaction = on_other_call,
                                .sa_flags = SA_SIGINFO};

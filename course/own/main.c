@@ -10,7 +10,7 @@
  *            make grade SERVER=FOLDER ARGS='--only serves bad-input'
  *     2  Redis                 ask_redis(), for the guestbook
  *            make grade SERVER=FOLDER ARGS='--only serves redis'
- *     3  timeouts              a silent client must not block it forever
+ *     3  timeouts              a silent client must not block the server
  *            make grade SERVER=FOLDER ARGS='--only silent'
  *     4  many at once          your architecture, the loop in main()
  *            make grade SERVER=FOLDER \

@@ -101,7 +101,7 @@ static void take_back(struct redis_pool *pool, struct child *child) {
 }
 
 /* Closes idle connections to Redis.  If such connections are scarce, wakes the
-   children, so that they close theirs, too. */
+   children, so that they close idle connections, too. */
 static void close_idle(struct children *children) {
     struct redis_pool *pool = &children->server->redis_pool;
     int64_t now = clock_milliseconds();

@@ -99,7 +99,7 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
 /* ---- Redis: one connection for all clients ---- */
 
 /* At NEED_ASK_REDIS: the connection joins the queue.  Returns false if Redis is
-   unavailable: then the response reports it. */
+   unavailable: the response is then an error. */
 bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
 
 /* Passes the next reply, or the failure of Redis, to the first connection of

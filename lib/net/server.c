@@ -19,7 +19,7 @@
 
 /* ---- Notes: what is printed at the start and at the end ---- */
 
-/* Uses memory first: stdio would lose lines if the reader is slow. */
+/* Collects lines in memory: stdio would lose some if the reader is slow. */
 static void open_notes(struct server *server) {
     server->notes = open_memstream(&server->text, &server->text_length);
     if (server->notes == NULL)

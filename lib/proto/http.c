@@ -93,7 +93,7 @@ static ssize_t parse_target(struct http_request *request, struct view method,
                       "The request target has a byte that no URI "
                       "may have.");
     if (view_equal(method, VIEW("CONNECT")) && is_authority(target))
-        return reject(request, 501, "This server opens no tunnels.");
+        return reject(request, 501, "This server does not open tunnels.");
     if (view_equal(method, VIEW("CONNECT")))
         return reject(request, 400, "CONNECT requires a host and a port.");
     if (view_starts_with_ignoring_case(target, scheme)) {
@@ -183,7 +183,7 @@ static ssize_t parse_content_length(struct http_request *request,
 
 /* RFC 9112, section 6.1: a list that continues over all lines of that name.  An
    empty element, which other lists may have, counts as an unknown coding: two
-   programs might read it in two ways. */
+   programs might read it differently. */
 static void parse_transfer_encoding(struct framing *framing,
                                     struct view value) {
     bool more = true;

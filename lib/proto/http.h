@@ -55,8 +55,8 @@ struct http_request {
     struct view if_range;
     struct view range;
 
-    /* Lists, to be read with http_next_field_line(): each of their lines holds
-       a part.  Here data != NULL only shows that the field came. */
+    /* Lists, for http_next_field_line(): each of their lines has a part.  Here
+       data != NULL only shows that the field was sent. */
     struct view if_match;
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */

@@ -59,7 +59,7 @@ static ssize_t take_trailer(struct view input) {
 
 /* Takes a line that is no part of the body, and sets the next state. */
 static ssize_t take_line(struct http_chunks *chunks, struct view input) {
-    /* The byte after the limit is an error, whatever it is. */
+    /* Any byte after the limit is an error. */
     size_t left = CHUNK_OVERHEAD_LIMIT - chunks->overhead;
     struct view line = view_slice(input, 0, MIN(input.length, left));
     ssize_t used = chunks->state == CHUNK_SIZE   ? take_size(chunks, line)

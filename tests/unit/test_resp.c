@@ -346,8 +346,8 @@ TEST(commands_come_back_as_arrays) {
 
 /* ---- Limits ---- */
 
-/* Parses prefixes of the input: none may give a wrong result.  Long inputs have
-   only some of their prefixes parsed, because all would take too long. */
+/* Parses prefixes of the input: none may give a wrong result.  Of a long input
+   only some prefixes are parsed, because all would take too long. */
 static void expect_at_every_length(struct buffer *input, ssize_t expected) {
     struct resp_reply reply_read;
 

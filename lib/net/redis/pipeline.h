@@ -81,8 +81,8 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now);
 
 /* Flush sends queued commands, fill receives replies and returns true if bytes
-   have come.  Call both when the loop reports readiness, and flush also once in
-   a loop iteration.  `flags`: those of send(2) and recv(2). */
+   have come.  Call both when the loop reports readiness.  Also call flush once
+   in a loop iteration.  `flags`: those of send(2) and recv(2). */
 void redis_pipeline_flush(struct redis_pipeline *pipeline, int flags,
                           int64_t now);
 bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,

@@ -169,9 +169,16 @@ def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
     """Raise Failed unless `count` returns at most `most` in time. `left`: text with {}."""
-    if not scene.until(lambda: count() <= most):
+    found = most
+
+    def are_few() -> bool:
+        nonlocal found
+        found = count()
+        return found <= most
+
+    if not scene.until(are_few):
         scene.alive()
-        raise Failed(fault, left.format(count()))
+        raise Failed(fault, left.format(found))
 
 
 def require_closed(

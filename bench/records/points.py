@@ -17,16 +17,16 @@ from bench.records.results import Results
 from bench.records.run import Held, Reason, Run
 
 LEAST_NOISE = 0.03
-"""Smaller differences are never reported as a change."""
+"""Smaller differences are never significant."""
 NOISE_OF_ONE = 0.10
 """The assumed noise of a single run."""
 
 
 class Metric(NamedTuple):
-    """One kind of figure of a run: a row of metrics.csv. `read` in the file is the path of an
-    attribute of the run, or the ratio of two paths. Of several paths, the first path whose first
-    attribute the run has is used: a file of version 1 has no process figures and no latency, so the
-    server's final statistics and ab's summary are used."""
+    """One kind of figure of a run: a row of metrics.csv. The column `read` has the path of an
+    attribute of the run, or the ratio of two paths. If there are several paths, the first whose
+    first attribute the run has is used. Files of version 1, for example, have no process figures
+    and no latency."""
 
     key: str
     label: str
@@ -105,7 +105,7 @@ def verdict(
 
 
 def spread_of(runs: Iterable[Run], key: str) -> Spread | None:
-    """Return one kind of figure of the valid runs that have it; None if no run has it."""
+    """Return a figure's spread over the valid runs that have it; None if no run has it."""
     read = (BY_KEY[key].read(run) for run in runs if run.state == "held")
     known = [float(value) for value in read if value is not None]
     return Spread.of(known) if known else None
@@ -167,8 +167,8 @@ class Point:
 
     @property
     def disturbed(self) -> bool:
-        """Return whether other programs used much of the server's CPU, in the median of the runs.
-        False if the server used up its CPU quota."""
+        """Return whether other programs used much of the server's CPU (median of the runs). False
+        if the server used up its CPU quota."""
         found = (BY_KEY["foreign_share"].read(run) for run in self.runs)
         known = [share for share in found if share is not None]
         sliced = self.conditions.quota and self.bottleneck == "server"
@@ -238,8 +238,8 @@ def data_points(results: Results) -> dict[CellKey, Point]:
 
 
 def best_level(points: Iterable[Point]) -> int:
-    """Return the level at which servers are compared: the level with most valid points; if there
-    are several, the level with most runs, then the highest. 0 without points."""
+    """Return the level at which servers are compared: the level with most valid points; if several
+    have most, the one with most runs, then the highest. 0 without points."""
     levels: dict[int, list[int]] = {}
     for point in points:
         levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])
@@ -248,7 +248,8 @@ def best_level(points: Iterable[Point]) -> int:
 
 def ratios(above: Point | None, below: Point | None, key: str) -> dict[int, float]:
     """Return the ratios of two data points by the number of the run; empty unless all runs of both
-    have the figure. A disturbance of the machine affects two runs with the same number equally."""
+    have the figure. Two runs with the same number are close in time, so a disturbance affects both
+    equally."""
     over, under = (point.by_run(key) if point else {} for point in (above, below))
     return {number: over[number] / under[number] for number in over if under.get(number)}
 

@@ -38,8 +38,8 @@ OLD_NAMES = {
 
 
 def read(path: Path) -> Json:
-    """Return a file's content; each character of NOT_FOR_TEXT is replaced by U+FFFD. Raises
-    UserError if the file cannot be read, is not JSON, or has invalid numbers."""
+    """Return a file's content, with U+FFFD for each character of NOT_FOR_TEXT. Raises UserError if
+    the file cannot be read, is not JSON, or has invalid numbers."""
     try:
         text = path.read_text()
         for old, todays in OLD_NAMES.items():
@@ -130,7 +130,7 @@ def csv_row(run: Run) -> dict[str, Json]:
 
 
 def csv_of(columns: Collection[str], rows: Iterable[Mapping[str, Json]]) -> str:
-    """Return rows as CSV with a head line; missing values are empty."""
+    """Return rows as CSV with a header line; missing values are empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
     writer.writeheader()
@@ -234,7 +234,7 @@ def _down_to_kernel(frame: Frame) -> Frame:
 
 
 def replace(path: Path, content: str | bytes) -> None:
-    """Replace a file atomically, so that no reader sees a part of it. Symbolic links are not
+    """Replace a file atomically, so no process reads a partial file. Symbolic links are not
     followed, because the folder may be untrusted. Raises OSError and leaves no partial file."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)

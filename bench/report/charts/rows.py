@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The data that the charts share: a row for each data point, and the values calculated from
-them."""
+"""The data that the charts share: mainly a row for each data point."""
 
 import csv
 from pathlib import Path
@@ -15,7 +14,7 @@ from bench.report.study import Row, Study
 
 
 def all_rows(study: Study) -> dict[str, list[Row]]:
-    """Return the data of most charts, by the names that the charts use."""
+    """Return the data of most charts, by the data's names in the charts."""
     return {
         "cells": [
             cell_row(study, point, number)

@@ -41,7 +41,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     study = Study(results)
     if not study.points:
         shown = f"zerohttpd report --targets {stored.parent}"
-        raise UserError(f"{stored} has only probes, which give no rates; run {shown}")
+        raise UserError(f"{stored} has only probes, which have no rates; run {shown}")
     made = catalogue(study)
     texts = {page: render(study, made)}
     texts |= {page.with_suffix(end): text(study) for end, (_, _, text) in EXPORTS.items()}

@@ -239,7 +239,7 @@ UNSOUND = [
     (OVERFLOWN | {"servers": use(own_backlog=50)}, "", "-w net.core.somaxconn=65535)"),
     (OVERFLOWN | {"servers": use(own_backlog=49)}, "", "own of 49 (--backlog))"),
     # the server's own count
-    ({"ended": [end(_3xx=4099)]}, "", "the server counted 4,099 requests, but was sent 4,100"),
+    ({"ended": [end(_3xx=4099)]}, "", "the server counted 4,099 requests, but clients sent 4,100"),
     ({"ended": [end(_3xx=4101)]}, "miscount", ""),
     ({"ended": [end(_3xx=4097, _5xx=3)]}, "", "3 x 5xx"),
     ({"ended": [SILENT]}, "no statistics", ""),

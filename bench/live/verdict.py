@@ -67,7 +67,7 @@ def _burst(burst: Burst | None, tasks: Tasks) -> str:
     if tasks.has_loop:
         how = "An event loop served all these clients in turn"
     elif tasks.alone:
-        how = "No second process or thread was observed"  # a child may have ended between observations
+        how = "No second process or thread was observed"  # but maybe a child has ended
     else:
         how = f"The clients were served by different {tasks.kind}"
     took = f"each took up to {_time(burst.longest)}"

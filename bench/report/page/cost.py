@@ -87,7 +87,7 @@ def document(results: Results) -> Document:
     ]
     sections = [*(sections if found else ()), *_changes(results), *_functions(flames)]
     return Document(
-        "Where the microseconds of a request go",
+        "The CPU cost of a request",
         results.started,
         words.headline(results),
         [made + words.measured(results)],

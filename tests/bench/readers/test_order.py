@@ -122,7 +122,7 @@ def test_a_missing_quota_is_reported(slicing: str | None, said: bool) -> None:
     cells = [runs("a", (100,), conditions=WHOLE), runs("b", (200,), "load", WHOLE)]
     found = ranking(*cells, slicing=slicing)
     assert found.by == "cpu"
-    assert found.why.endswith("could not give servers a CPU quota (--quota).") == said
+    assert found.why.endswith("does not support CPU quotas for servers (--quota).") == said
 
 
 def test_a_run_in_which_the_server_was_not_the_limit_does_not_count() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Measure the CPU cost of a request (`zerohttpd cost`): the system calls and functions of each
+"""Measure the CPU cost of a request (`zerohttpd cost`). Measure system calls and functions of each
 server and its baseline, one server without each of its optimisations, and the experiments. Write a
 page into the folder of the results, and print the results as Markdown."""
 

@@ -93,7 +93,7 @@ version."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status. 2: an error that the user can fix; 128 + n: signal
-    n (130: Ctrl-C, 141: the reader of standard output has closed it)."""
+    n, e.g. 130 after Ctrl-C, or 141 if the reader of standard output has closed it."""
     if sys.stdout is None:  # the parent process has closed standard output
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if arguments is None:

@@ -167,8 +167,7 @@ class Clients:
                 threading.Thread(target=run, daemon=True).start()
 
     def slow_redis(self) -> None:
-        """For SLOW_SECONDS, send CLIENT PAUSE repeatedly, so that Redis replies only every
-        SLOW_PAUSE_MS."""
+        """Make Redis slow for SLOW_SECONDS: send CLIENT PAUSE every SLOW_PAUSE_MS."""
         with self._lock:
             if self._redis_url is None or self.is_redis_slow:
                 return

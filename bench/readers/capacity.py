@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Compute the capacity of several hosts from a sweep, as docs/explanation/capacity.md explains.
 
-The method is the utilisation law of operational analysis (Denning and Buzen, "The Operational
-Analysis of Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds
-of CPU time on each request cannot serve more than 1/D requests per second. At a rate of X requests
-per second the host's utilisation is X * D. The slowest host limits the whole system.
+The method is the utilisation law (Denning and Buzen, "The Operational Analysis of Queueing Network
+Models", Computing Surveys 10(3), 1978). A host that spends D seconds of CPU time on each request
+cannot serve more than 1/D requests per second. At a rate of X requests per second the host's
+utilisation is X * D. The slowest host limits the whole system.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,8 +108,8 @@ def capacity(demand: RequestCost, layout: Layout) -> Capacity:
 def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
     """Return the layout with the highest rate on at most `hosts` hosts; of equal layouts, the
     smallest. Each additional host gets the role that limits the rate. `redis_at_most`: the most
-    Redis hosts that can share the work: 1 if every page increments the same key, None (no limit) if
-    the keys are distributed."""
+    Redis hosts: 1 if every page increments the same key, None (no limit) if the keys are
+    distributed."""
     best = found = capacity(demand, Layout(1, 1, 1 if demand.redis else 0))
     if sum(found.layout) > hosts:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one host each")
@@ -150,8 +150,8 @@ def limit_of(
     """Return the rate at which the first host reaches its limit, and the name of this host.
 
     Instances are started on the server hosts in turn, each on its own CPU. nginx has a worker for
-    each CPU and gives each instance the same share of the work. Redis and ab can each use only one
-    CPU. `quota`: each instance's share of a core; 0: a whole core.
+    each CPU and distributes the requests equally. Redis and ab can each use only one CPU. `quota`:
+    each instance's share of a core; 0: a whole core.
     """
     costs = demand._asdict()
     ends = [

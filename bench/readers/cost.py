@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Analyse the CPU cost of a request.
 
-Compared servers were measured alternately. The cost in each run is divided by the other server's
-cost in the run with the same number, because a disturbance of the machine affects both runs. The
-figure is the median of these ratios. If a run is missing or not valid, there is no figure.
+Compared servers were measured alternately. A disturbance of the machine affects runs with the same
+number equally. So the cost in each run is divided by the other server's cost in the run with the
+same number. The figure is the median of these ratios. If a run is missing or not valid, there is no
+figure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +74,7 @@ class Difference(NamedTuple):
     @property
     def apart(self) -> bool:
         """Return whether the difference is significant: at least ENOUGH runs agree on its sign, and
-        the median of their ratios differs from 1 by at least LEAST."""
+        the median ratio differs from 1 by at least LEAST."""
         one = self.ratio
         if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
             return False

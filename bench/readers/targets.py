@@ -69,7 +69,7 @@ def _within(value: float, expect: Expect) -> bool:
 
 
 def expected_of(results: Results) -> list[Expect]:
-    """Return the expectations in a record; if it has none, those of measure.toml."""
+    """Return the expectations in a record; if it has none, return measure.toml's expectations."""
     said = toml_of(STANDARD)["expect"]
     standard = [Expect.model_validate(one) for one in said] if isinstance(said, list) else []
     return results.expect or standard

@@ -152,9 +152,8 @@ class Finding(BaseModel):
 
 
 class Head(BaseModel):
-    """The head of the record of a sweep or a robustness test: schema, start, command, machine,
-    versions and CPU placement. (Subclasses also name BaseModel as a base class, because ruff checks
-    each file alone.)"""
+    """The fields that the records of sweeps and robustness tests share. (Subclasses also name
+    BaseModel as a base class, because ruff checks each file alone.)"""
 
     schema_name: str
     schema_version: int

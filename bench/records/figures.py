@@ -71,7 +71,7 @@ class TcpProblems(BaseModel):
 
 class ProcessFigures(TcpProblems):
     """The figures of the server under load: all its processes and threads, ended ones included.
-    Figures of several instances are added. The TCP problems are those of the server's hosts."""
+    Figures of several instances are added. The TCP problems are counted on the server's hosts."""
 
     cpu_user_s: float
     cpu_system_s: float

@@ -30,7 +30,7 @@ class Plan:
     subjects: tuple[str, ...] | None = None
     """Names of servers under test; None: the project's servers."""
     baselines: bool = False
-    """Whether the baselines of these servers are measured, too."""
+    """Whether the baselines of these servers are also measured."""
 
     def values(self, name: str) -> tuple[Value, ...]:
         """Return the values of one condition."""

@@ -186,8 +186,7 @@ class Point:
     @cached_property
     def _bounded(self) -> Run | None:
         """Return the first run that makes the median a lower bound: the load generator was at its
-        limit, and the rate is not above the median (of an even number of runs: the upper of the
-        two middle rates). None if there is no such run."""
+        limit, and the rate is not above the upper median. None if no run does."""
         rated = [(run, rate) for run in self.runs if (rate := run.requests_per_second) is not None]
         if not self.held:
             return None
@@ -238,8 +237,8 @@ def data_points(results: Results) -> dict[CellKey, Point]:
 
 
 def best_level(points: Iterable[Point]) -> int:
-    """Return the level at which servers are compared: the level with most valid points; if several
-    have most, the one with most runs, then the highest. 0 without points."""
+    """Return the level at which servers are compared: the level with most valid points. Of equal
+    levels, the level with most runs is returned, then the highest. 0 without points."""
     levels: dict[int, list[int]] = {}
     for point in points:
         levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])

@@ -144,7 +144,7 @@ SCHEMA_VERSION = 4
 
 
 class KeptOptions(BaseModel):
-    """The options of a sweep that are stored, so that it can be resumed."""
+    """The options of a sweep that are stored for resuming it."""
 
     model_config = ConfigDict(frozen=True, revalidate_instances="subclass-instances")
 

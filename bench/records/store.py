@@ -28,7 +28,7 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters (e.g. of a terminal), surrogates, and others that XML does not allow."""
 LARGEST = 1e30
-"""All numbers must be smaller than this number, so that their sums and ratios are finite."""
+"""All numbers must be smaller than this number, so their sums and ratios are finite."""
 OLD_NAMES = {
     re.compile(r'"floor(s?|-\w+)"'): r'"baseline\1"',
     re.compile(r'"stranger(s?)"'): r'"reference\1"',

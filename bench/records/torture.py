@@ -49,7 +49,7 @@ class AttackFacts(BaseModel):
     excused: Sequence[str] = []
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
-    """Whether the crowd is well-behaved, so that its missing responses count as lost."""
+    """Whether the crowd is well-behaved. Then its missing responses count as lost."""
     crowd_promised: bool = False
     """Whether each client of the crowd must get a response."""
 
@@ -192,8 +192,8 @@ class Record(Head, BaseModel):
 
 
 def disturbed(cell: TortureCell) -> bool:
-    """Return whether server or visitors got too little CPU time, or visitors got too few responses
-    before the attack. A slow server can also be the cause of too few responses."""
+    """Return whether server or visitors had too little CPU time, or visitors too few responses
+    before the attack. A slow server can also cause too few responses."""
     if cell.before is None:
         return False
     late = cell.starved_s > STARVED_SHARE * max(cell.attack_to_s, 0.1)

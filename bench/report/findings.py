@@ -4,8 +4,8 @@
 Functions for titles return an empty text if the results allow no title.
 
 The last function recommends servers. A server is excluded if one silent client stops it, if it
-fails at a level that another server passes, or if it needs more than half of the machine's memory.
-Of the remaining servers, those with the best rank are recommended.
+fails at a level that another server passes, or if it needs too much memory. The servers with the
+best rank of the others are recommended.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The limits of the servers, in words: the host that was the bottleneck, the levels that each
-server passes, and the reason why it fails at a higher level."""
+"""The limits of the servers, in words: the hosts that were bottlenecks, the levels that each server
+passes, and the reasons for failures."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple

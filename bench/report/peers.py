@@ -2,8 +2,8 @@
 """Compare reference servers with their published results, and with the seven servers. All functions
 are pure.
 
-Rates of other machines and years cannot be compared, but ratios can: a ratio divides a server's
-figure by the figure of one reference server under the same load. A ratio of today's rates is valid
+Rates of other machines and years cannot be compared, but ratios can. A ratio is a server's figure
+divided by the figure of one reference server under the same load. A ratio of today's rates is valid
 only if the load generator was the bottleneck for neither server. A ratio of core capacities (1 /
 CPU per request) is always valid.
 """

@@ -72,7 +72,7 @@ class Study:
         return [p for p in found if not kinds or p.kind in kinds]
 
     def contenders(self, scenario: Conditions, level: int | None = None) -> list[Point]:
-        """Return the valid points of a scenario, without those of baselines."""
+        """Return the valid points of a scenario, without baselines."""
         points = self.of(scenario, "server", "reference")
         return [p for p in points if p.held and level in (None, p.level)]
 
@@ -103,7 +103,7 @@ class Study:
         return any(p.typical and p.typical.process for p in self.points)
 
     def baseline_ratio(self, point: Point) -> float | None:
-        """Return a server's CPU per request divided by that of its baseline in the same scenario
+        """Return the ratio of a server's CPU per request to its baseline's, in the same scenario
         and level; None if one of the two is unknown."""
         if point.kind == "baseline" or not point.architecture:
             return None

@@ -7,8 +7,8 @@ JSON.
     {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
 
 "call" names a method of `LocalStation`, "words" has its arguments, and "result" its result. The
-first request is `hello`: both sides must have the same source files, so that no sweep compares
-different versions.
+first request is `hello`: both sides must have the same source files, because a sweep must not
+compare different versions.
 
 `python -m bench.stations.agent` is the agent. It reads requests from standard input and writes
 replies to standard output. During a load it samples the servers without requests. When its standard
@@ -298,8 +298,8 @@ class AgentWatch(SignalWatch):
 
 
 def serve(station: LocalStation, watch: SignalWatch, asked: int, out: BinaryIO) -> None:
-    """Answer requests until their stream ends, and sample the servers meanwhile. `asked`: the
-    descriptor of the requests; `out`: the stream for the replies. Raises Interrupted."""
+    """Answer requests until their stream ends, and sample the servers between requests. `asked`:
+    the descriptor of the requests; `out`: the stream for the replies. Raises Interrupted."""
     lines = Lines(asked)
     with contextlib.suppress(EOFError):
         while True:

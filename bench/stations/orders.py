@@ -125,7 +125,7 @@ class Report(BaseModel):
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
-    """The seconds for which Redis ran or waited for a CPU; if larger, those of the slow Redis."""
+    """The seconds for which Redis (or the slow Redis, if longer) ran or waited for a CPU."""
     calls: Calls | None = None
     stacks: StackFigures | None = None
 

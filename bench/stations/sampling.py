@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Profile servers under load: sample or count their functions, count their system calls.
 
-perf takes thousands of samples per second of the call stack on the servers' CPU, including kernel
-functions; samples of other processes are dropped. So the results are shares of CPU time. perf
+perf samples the call stack on the servers' CPU thousands of times a second, including kernel
+functions. Samples of other processes are dropped. So the results are shares of CPU time. perf
 samples CPUs instead of processes, because it would start a new sampling period for each new
 process. Short processes, such as the children of `forking`, would have no samples.
 
@@ -278,7 +278,7 @@ RULE = "-----------+-"
 
 def what_was_counted(folder: Path) -> StackFigures | None:
     """Return the profile of all processes that have written a file into `folder`; None if there is
-    no file, or if a file is truncated because its process was killed."""
+    no file, or if a killed process left a truncated file."""
     files = list(folder.glob(f"{CALLGRIND_FILE}*"))
     if not all("\ntotals: " in file.read_text(errors="replace")[-100:] for file in files):
         return None
@@ -423,6 +423,7 @@ def writes_to_redis(lines: Iterable[str]) -> int:
 
 
 def is_traced(pid: int) -> bool:
-    """Return whether all threads of a process have a tracer. Ignore threads that end meanwhile."""
+    """Return whether all threads of a process have a tracer. Ignore threads that have just
+    ended."""
     statuses = (text_of(task / "status") for task in task_folders(pid))
     return all("TracerPid:\t0\n" not in status for status in statuses)

@@ -28,7 +28,7 @@ STUDIES = ROOT / "bench" / "studies"
 EXPERIMENTS = ROOT / "course" / "experiments"
 """Studies of one change of a server; NAME.patch is the change."""
 SEVEN = "seven"
-"""In the key `servers`, this name stands for all chosen servers of the project."""
+"""In the key `servers`, this name means all chosen servers of the project."""
 
 Place = tuple[str | int, ...]
 """The place of a value, in pydantic's form: ("measure", 0, "workloads", 2)."""
@@ -164,7 +164,7 @@ class Measure(Size):
         return self if self.part else self.model_copy(update={"workloads": (part,)})
 
     def closed(self) -> "Measure":
-        """Return the entry with the closed loop in place of its own modes."""
+        """Return the entry with the closed loop as its only mode."""
         return Measure.model_validate({**self.model_dump(), "mode": "closed"})
 
     def subjects(self, chosen: Sequence[str]) -> tuple[str, ...]:

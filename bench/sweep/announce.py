@@ -39,7 +39,7 @@ def announce(planned: Planned, site: Site, diagnosis: Diagnosis, out: Console) -
     for reason in site.left_out().values():
         say(out, reason, "yellow")
     if not redis.private:
-        say(out, f"Redis: {redis.shown}; only its visitor_count changes, with each visit")
+        say(out, f"Redis: {redis.shown}; each visit changes its visitor_count, and nothing else")
     _show_problems(diagnosis, out)
 
 

@@ -104,7 +104,7 @@ class Sweeper:
         return status
 
     def _one(self, spec: RunSpec) -> Run:
-        """Make one run, or skip a run that cannot give a valid result."""
+        """Make one run, or skip it if it cannot have a valid result."""
         subject = self.planned.subjects[spec.subject]
         if finding := self.diagnosis.why_not(spec):
             return empty_run(subject, spec, "skipped", "not possible", finding.describe())

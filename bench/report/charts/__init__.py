@@ -9,6 +9,6 @@
 
 A specification contains no data and no colour: it refers to data by name, and its colours are
 tokens (`@ink`). The page replaces the tokens with CSS variables, so one switch changes the theme of
-all charts. Exported pictures get the values of the light theme. The page's controls set the
+all charts. Exported pictures have the colours of the light theme. The page's controls set the
 parameters of a chart (`scenario`, `level`, `hidden`).
 """

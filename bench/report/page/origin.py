@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The parts of the page about the origin of figures: the reference servers with their published
-results, and the machine, versions, settings, limits and commands of the sweep."""
+"""The parts of the page about the origin of figures: published results of reference servers, and
+the sweep's machine, versions, settings, limits and commands."""
 
 import re
 import shlex
@@ -105,7 +105,7 @@ def _line(arguments: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text without line breaks and control characters, so that it is safe to paste."""
+    """Return a text without line breaks and control characters, so it is safe to paste."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 

@@ -71,7 +71,7 @@ COMMANDS = {
 
 
 class Renamed(NamedTuple):
-    """A command of version 1.0 that is now an option. It works until the next version."""
+    """A command of version 1.0 that is now an option. The command works until the next version."""
 
     command: str
     option: str
@@ -87,8 +87,8 @@ RENAMED = {
     "targets": Renamed("report", "--targets"),
 }
 OLD_BASELINES = re.compile(r"(^|,|^--|^1-)floor(?=s$|-|$)")
-"""Words of version 1.0 for baselines: --floors, floor-epoll, 1-floor. They work until the next
-version."""
+"""Words of version 1.0 for baselines, which work until the next version: --floors, floor-epoll,
+1-floor."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page /live shows what the processes, threads and connections of servers wait for. It observes
-them from outside.
+"""The page /live shows what the processes, threads and connections of servers wait for.
 
     tasks          processes and threads, each with the system call in which it sleeps; the
                    requests that a server has counted
@@ -15,6 +14,6 @@ them from outside.
     handler        the responses of `web` and `room`
 
 The servers need no code for this. The kernel may allow only the parent of a process to read what
-the process waits for (ptrace(2), "Yama"). So `zerohttpd serve`, which starts the servers, also
-observes them.
+the process waits for (ptrace(2), "Yama"). So `zerohttpd serve` starts the servers and also observes
+them.
 """

@@ -33,7 +33,7 @@ VISITOR_EVERY = 0.45
 """The seconds between visitors: not a multiple of the observation interval, so the page shows
 visitors at all stages."""
 VISITORS_MOST = 30
-"""The largest number of visitors that wait at once. If it is reached, no visitor starts."""
+"""The largest number of visitors that wait at once. With so many, no other visitor starts."""
 VISITOR_TIMEOUT = 15.0
 VISITS_SHOWN_SECONDS = 40.0
 FILE, GUESTBOOK = "/files/small.txt", "/guestbook"

@@ -36,7 +36,7 @@ class Look:
     pid: int
     redis_url: str
     redis_is_ours: bool
-    """Whether only this server uses this Redis. Then a button may slow Redis down."""
+    """Whether only this server uses its Redis; if so, a button may slow Redis down."""
     _sleeps: dict[int, Sleep] = field(default_factory=dict)
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
     _before: tuple[int, float] = (0, -math.inf)

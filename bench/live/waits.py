@@ -4,7 +4,7 @@ for the same event.
 
 The server needs no code for this. The kernel reports the system call in which a task sleeps. For
 each connection, the kernel reports which side sent last and how many bytes are unread, but not
-whether a request is complete. This is known only for the package's own clients. For other clients
+whether a request is complete. The package knows only its own clients' requests. For other clients
 the page shows that they have no response yet.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page with its events, buttons and figures. It is on loopback and protected from other sites.
+"""The page on loopback with its events, buttons and figures, protected from other sites.
 
 Other machines cannot connect, because the server listens on 127.0.0.1. If a page of another site
 sends a request, its Origin is wrong, so it is rejected. If another site resolves its own host name

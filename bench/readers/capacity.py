@@ -130,7 +130,7 @@ def predictions(results: Results) -> Iterator[Prediction]:
     """Yield for each server the predicted and the best measured rate with 1, 2, 4 instances.
 
     The prediction uses the CPU cost of a request with one instance behind nginx (the reference) and
-    the CPU limit of each host. It does not use the measured rate of the reference.
+    the CPU limit of each host. The measured rate of the reference is not used.
     """
     rated = [point for point in data_points(results).values() if point.held]
     for conditions in results.conditions():

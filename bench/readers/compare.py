@@ -4,10 +4,10 @@
 A data point has changed if its ranges in the two sweeps do not overlap and its medians differ by
 more than the wider range. The noise of a single run is unknown; 10 % is assumed.
 
-A data point is disturbed if other programs or virtual machines used the server's CPU. They may have
-caused or hidden a change. The whole machine may also have become slower, which results do not show.
-But a slow machine affects a server and its baseline equally. So if both sweeps have baselines, the
-ratios of server to baseline are compared instead of CPU times.
+A data point is disturbed if other programs or virtual machines used the server's CPU. A disturbance
+may cause or hide a change. The whole machine may also have become slower, which results do not
+show. But a slow machine affects a server and its baseline equally. So if both sweeps have
+baselines, the ratios of server to baseline are compared instead of CPU times.
 """
 
 from collections import Counter

@@ -4,8 +4,8 @@
 If every server was the bottleneck of its own runs, the ranking is by measured rates; a CPU quota
 for each server (--quota) makes this likely. If the load generator was the bottleneck for one
 server, its rate is unknown. Then all servers are ranked by the capacity of a full core: 1 / CPU
-time per request. This value ignores waiting and other work of the core. It also replaces the
-measured rates if other programs used the server's CPU.
+time per request. The capacity ignores waiting and other work of the core. The capacity also
+replaces the rates if other programs used the server's CPU.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -34,12 +34,12 @@ class Ranked(NamedTuple):
 
     subject: str
     place: int
-    """Its rank, from 1. No two servers of the same rank differ significantly."""
+    """The rank, from 1. No two servers of the same rank differ significantly."""
     spread: Spread
     """Requests per second."""
     close_to: tuple[str, ...] = ()
-    """Servers of better ranks that do not differ significantly from this server. They can exist,
-    because "no significant difference" is not transitive."""
+    """Servers of better ranks that do not differ significantly from this server. Such servers can
+    exist, because "no significant difference" is not transitive."""
 
 
 class Order(NamedTuple):

@@ -94,8 +94,8 @@ class ProcessFigures(TcpProblems):
     page_faults_per_request: float | None = None
     """Page faults, copies of pages included; faults after a fork count for the child."""
     pss_peak_mb: float | None = None
-    """Proportional set size: a page that n processes share counts 1/n in each of them. So, in
-    contrast to resident sizes, the sizes of all processes can be added."""
+    """Proportional set size: a page that n processes share counts 1/n in each of them. So the
+    proportional sizes of all processes can be added, unlike resident sizes."""
     pss_mean_mb: float | None = None
     processes_peak: int | None = None
     threads_peak: int | None = None

@@ -24,9 +24,9 @@ NOISE_OF_ONE = 0.10
 
 class Metric(NamedTuple):
     """One kind of figure of a run: a row of metrics.csv. The column `read` has the path of an
-    attribute of the run, or the ratio of two paths. If there are several paths, the first whose
-    first attribute the run has is used. Files of version 1, for example, have no process figures
-    and no latency."""
+    attribute of the run, or the ratio of two paths. If there are several paths, the first path
+    whose first attribute the run has is used. Files of version 1, for example, have no process
+    figures and no latency."""
 
     key: str
     label: str
@@ -63,7 +63,8 @@ with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") 
     _, *_ROWS = csv.reader(_file)
 BY_KEY = {key: Metric(key, *more) for key, *more in _ROWS}
 METRICS = tuple(metric for metric in BY_KEY.values() if metric.exported == "yes")
-"""The figures of the exports, in the order of their columns. Others are used for calculations."""
+"""The figures of the exports, in the order of their columns. The other figures are for
+calculations."""
 PERCENTILES = ("p50", "p90", "p99", "p999", "max")
 HOST_FIGURES = tuple(name for name in HostFigures.model_fields if name not in ("role", "name"))
 
@@ -112,7 +113,7 @@ def spread_of(runs: Iterable[Run], key: str) -> Spread | None:
 
 
 class Point:
-    """The data point of one configuration. It has figures only if all of its runs are valid."""
+    """The data point of one configuration, with figures only if all of its runs are valid."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         first = runs[0]

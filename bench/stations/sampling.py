@@ -3,17 +3,17 @@
 
 perf samples the call stack on the servers' CPU thousands of times a second, including kernel
 functions. Samples of other processes are dropped. So the results are shares of CPU time. perf
-samples CPUs instead of processes, because it would start a new sampling period for each new
+samples CPUs instead of processes, because perf would start a new sampling period for each new
 process. Short processes, such as the children of `forking`, would have no samples.
 
 If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids perf_event_open),
 servers write a profile when they end. Valgrind's callgrind counts the instructions of each function
-exactly, but only in user space. It measures no time. The server runs about fifty times slower. A Go
-program can sample itself: its runtime takes 100 samples per second of CPU time. These samples count
-kernel time for the function that makes the system call.
+exactly, but only in user space, and measures no time. The server runs about fifty times slower. A
+Go program can sample itself: its runtime takes 100 samples per second of CPU time. Its samples
+count kernel time for the function that makes the system call.
 
-strace counts system calls. It slows a server down, so the server may wait more often, which adds a
-few calls.
+strace counts system calls. A traced server is slower, so it may wait more often, which adds a few
+calls.
 """
 
 import os
@@ -365,7 +365,7 @@ def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
 ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 """If this setting is 1, a process may trace only its descendants, see "ptrace_scope" in ptrace(2).
-Then strace may not trace a server, because both are children of this process."""
+Then strace may not trace a server, because strace and server are children of this process."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Find and install the packages that the servers of a study need. Report the size of the packages,
-and of the downloads by the servers' builds. scripts/setup.sh installs the packages. It starts no
-service, now or at the next boot."""
+and of the downloads by the servers' builds. scripts/setup.sh installs the packages, without
+starting services."""
 
 import os
 import re
@@ -48,8 +48,8 @@ def sum_of_uris(text: str) -> int:
 
 def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[str, float]]:
     """Return the megabytes that the build of each reference server will download, by server and
-    item. `wanted`: servers whose packages will be installed. Other servers that lack a program are
-    not built."""
+    item. `wanted`: servers whose packages will be installed. Servers that lack a program and are
+    not in `wanted` are not built."""
     able = (one for one in _references(subjects) if one.name in wanted or not one.lacks())
     found = {one.name: one.to_fetch() for one in able if one.fetches}
     return {name: each for name, each in found.items() if each}

@@ -34,8 +34,8 @@ FULL_RUNS = 3
 FULL_TIMEOUT = 120.0
 
 FEWER_FOR, FEWER = frozenset({"iterative", "forking"}), 5
-"""These servers get the usual number of requests divided by FEWER, because they are slow and would
-need most of the time of a sweep."""
+"""These servers get the usual number of requests divided by FEWER, because slow servers would need
+most of the time of a sweep."""
 
 USUAL = Conditions(DEFAULT_WORKLOAD)
 

@@ -170,7 +170,7 @@ class Measure(Size):
     def subjects(self, chosen: Sequence[str]) -> tuple[str, ...]:
         """Return the servers of the entry, each once. `chosen`: servers of the project; empty: the
         default. Other servers of the project are left out, except in an ablation or an experiment.
-        If this removes all servers of the project from the entry, no server is returned."""
+        If no server of the project remains in an entry that had some, no server is returned."""
         ours, project = server_names(chosen), {*discover()}
         named = [x for name in self.servers for x in (ours if name == SEVEN else [name])]
         every = tuple(dict.fromkeys(x for x in named if x not in self.but))

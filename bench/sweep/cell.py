@@ -116,7 +116,7 @@ def _start(spec: RunSpec, site: Site, lengths: Lengths) -> str:
 
 def _learn_answer(baseline: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> None:
     """Measure the length of a server's answer, because its baseline's answer must be equally long.
-    If it raises NoFigure, the next run tries again."""
+    If NoFigure is raised, the next run tries again."""
     conditions = spec.conditions
     key = (conditions.workload, conditions.server_keeps)
     if key in lengths:

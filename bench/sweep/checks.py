@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Check whether a run is valid: every check must pass. Otherwise the text of the first failed check
-replaces the figures. The checks whose failure explains most come first."""
+"""Check whether a run is valid: every check must pass. If a check fails, its text replaces the
+figures. The checks whose failure explains most come first."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ LITTLE_ABOVE = 0.15
 clock errors."""
 LITTLE_BELOW = 0.5
 """The number of requests in progress may be lower by this share, because ab needs time between two
-requests of a connection. If it is even lower, ab did not make the planned load."""
+requests of a connection. With fewer requests in progress, ab did not make the planned load."""
 SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
 """The checks that fail if the kernel loses connections."""
 
@@ -335,7 +335,7 @@ def little_tolerance(
     spec: RunSpec, wall: float, *, longest: float, foreign: float
 ) -> tuple[float, float]:
     """Return the limits of the deviation from Little's law, below and above 0. The lower limit
-    allows for the end of a run, when fewer connections have requests. This end is long if each
+    allows for the end of a run, when fewer connections have requests. The end is long if each
     connection has few requests, or if the slowest request takes long (`longest`, in seconds).
     `foreign`: the CPU share of other processes, for which ab waits between two requests."""
     clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
@@ -356,7 +356,7 @@ def _check_idle(seen: Evidence) -> Iterator[Check]:
 
 def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
     """Check that nginx did not answer 502 or 504 instead of a server. Some load generators would
-    count this answer as a server's answer."""
+    count nginx' answer as a server's answer."""
     detail = f"nginx got no answer from a server for {end.errors:,} requests ({end.last_error})"
     yield _check("nginx' own answers", not end.errors, f"{end.errors:,} by nginx", detail)
     detail = f"nginx ended with status {end.status} ({end.last_error})"

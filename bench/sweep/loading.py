@@ -20,7 +20,7 @@ from bench.stations.site import Seen, Site
 from bench.sweep.probes import parked, pending
 
 WARM_UP_CONNECTIONS = 100
-"""The largest number of connections in a warm-up. It has at least twice as many requests."""
+"""The largest number of connections in a warm-up, which has at least twice as many requests."""
 SETTLE_SECONDS = 0.05
 """The time for the last children and threads to end after the load, so they are counted."""
 IDLE_PATH = "/redirect"

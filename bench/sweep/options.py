@@ -108,7 +108,7 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
 
 
 def sweep_parser() -> argparse.ArgumentParser:
-    """Return the parser of a sweep's options. It allows no abbreviations, because the password in
+    """Return the parser of a sweep's options. Abbreviations are rejected, because the password in
     `--redi=URL` would be stored in the results."""
     sub = Parser(
         prog="zerohttpd sweep",

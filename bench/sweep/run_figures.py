@@ -311,7 +311,7 @@ def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None
 
 def of_quota(used: float, throttled: float) -> float:
     """Return how near a server was to its quota. `used`: the used share of the quota; `throttled`:
-    the share of periods in which it was throttled. If this share is small, the server could have
+    the share of periods in which it was throttled. A server that was rarely throttled could have
     used more."""
     return min(1.0, used) if throttled > THROTTLED else min(LIMIT / 2, used)
 

@@ -19,7 +19,7 @@ def run(words: Sequence[str]) -> int:
         prog="zerohttpd doctor",
         allow_abbrev=False,
         description="Check this machine: print what it has, what the chosen runs need, and a "
-        "command that fixes each problem. It changes nothing. It accepts the options of `sweep`. "
+        "command that fixes each problem. It changes nothing, and accepts the options of `sweep`. "
         "Exit status: 0 all checks pass, 1 a check failed.",
     )
     add_plan(parser)

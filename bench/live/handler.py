@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The responses of this package, with headers that prevent their use by pages of other sites."""
+"""The responses of this package, with headers that prevent their use by other sites."""
 
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler

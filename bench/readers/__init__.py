@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""Evaluate results: tables, rankings, comparisons, targets, costs, capacity. Of this project, the
-package imports only `bench.records`."""
+"""Evaluate results: tables, rankings, comparisons, targets, costs, capacity. This package imports
+only `bench.records`."""

@@ -107,7 +107,7 @@ class Run(BaseModel):
     hosts: list[HostFigures] = []
     """The hosts during the load; empty if everything ran on one machine."""
     bottleneck: Bottleneck | None = None
-    """The process that was at its limit; "none": no process was at its limit."""
+    """The process at its limit; "none": no process was at its limit."""
     bottleneck_host: str | None = None
     """The name of the host at its limit; None: no host, or everything ran on one machine."""
     lower_bound: bool = False

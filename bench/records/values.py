@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Parse words of the command line, and read TOML files. If a word is invalid, UserError is
-raised."""
+"""Parse words of the command line, and read TOML files. An invalid word raises UserError."""
 
 import argparse
 import difflib

@@ -4,8 +4,8 @@ processes, descriptors.
 
 CPU time is exact: the kernel counts it for the server's control group (see
 `bench.host.accounting`), including terminated processes. Without a control group, the kernel
-reports the CPU time from the server's start to its end, when the server is reaped. The CPU time is
-then divided by the number of all requests to the server.
+reports the CPU time from the server's start to its end, when the server is reaped. The result is
+divided by all requests to the server.
 
 The kernel counts context switches for each task. If the same tasks exist before and after the load
 and did all the work, the difference is exact. If tasks start and end during the load (a process or

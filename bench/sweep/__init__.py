@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Plan the runs of a sweep and make them in order, each from server start to checks."""
+"""Plan the runs of a sweep, and make each run from server start to checks."""

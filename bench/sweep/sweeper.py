@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Sweeper:
-    """Makes all runs of a sweep one after another, and stores the results after each run."""
+    """Makes all runs of a sweep in order, and stores the results after each run."""
 
     results: Results
     folder: Path

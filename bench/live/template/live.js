@@ -85,8 +85,7 @@ function sign(kind, parent) {
 const order = Object.keys(SIGNS);
 const sorted = (groups) => [...groups].sort((one, other) => order.indexOf(one.kind) - order.indexOf(other.kind));
 
-// Draws a square for each member of the groups, and a table row for each group. `fill` adds the row's middle
-// columns.
+// Draws a square for each member of the groups, and a table row for each group; `fill` adds the middle columns.
 function showGroups(strip, table, groups, fill) {
   const body = table.querySelector("tbody");
   strip.replaceChildren();
@@ -144,7 +143,7 @@ function number(panel, name, text, bad) {
 function showNumbers(panel, seen) {
   const { now, total, past } = seen.rate;
   number(panel, "rate", now === null ? "not known" : Math.round(now).toLocaleString("en"), false);
-  panel.querySelector(".rate").title = now === null ? "The server has no counters, or this user cannot read the counters." : `${total} in total`;
+  panel.querySelector(".rate").title = now === null ? "The server has no counters, or this user cannot read them." : `${total} in total`;
   const top = Math.max(10, ...past);
   const points = past.map((rate, place) => `${160 - 2 * (past.length - 1 - place)} ${32 - (rate / top) * 30}`);
   panel.querySelector(".rates path").setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");

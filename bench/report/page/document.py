@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A report as a list of blocks. Two files are made from it: a self-contained HTML file without a
-script, and a Markdown document for docs/."""
+"""A report as a list of blocks. Two files are made from it: a self-contained HTML file, and a
+Markdown document for docs/."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

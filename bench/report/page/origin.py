@@ -17,7 +17,7 @@ from bench.report.study import Study
 
 
 def flames_of(study: Study, asked: PeerStudy) -> tuple[list[dict[str, object]], str]:
-    """Return the flame graphs of one study of the sweep, and the sampling method in words."""
+    """Return the flame graphs of one study of the sweep, and the sampling method."""
     sampled = [
         (subject, conditions._replace(mode="closed"))
         for some in asked.measured
@@ -126,7 +126,7 @@ def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def missing(study: Study, charts: Container[str]) -> str:
-    """Return a list in words of the figures and charts that these results lack."""
+    """Return the figures and charts that these results lack, in words."""
     wanted = {
         "latency per request": study.has("p999"),
         "CPU per request": study.has("cpu"),

@@ -56,7 +56,7 @@ class RoomQuestion(BaseModel):
     def _answer_is_a_choice(self) -> "RoomQuestion":
         if self.answer not in self.choices or len(set(self.choices)) < len(self.choices):
             raise ValueError(
-                f"{self.name}: the answer must be one of the choices, and these must differ"
+                f"{self.name}: the answer must be one of the choices, which must differ"
             )
         return self
 

@@ -220,7 +220,7 @@ def _peer(inode: int, call: str, seen: Sockets) -> Wait:
     if inode in seen.redis:
         return REDIS
     if inode not in seen.clients:
-        return Wait("other", "a client that has just left" if inode else "")
+        return Wait("other", "a client that has just disconnected" if inode else "")
     known = seen.known.get(seen.clients[inode])
     who = known.who if known else Who.OTHER
     more = ", to read more" if call in TO_WRITE else ""

@@ -203,7 +203,7 @@ def cautions(results: Results) -> list[str]:
     if loud:
         found.append(
             f"In {len(loud):,} of {rated:,} runs other programs used more than {QUIET:.0%} of the "
-            "server's CPU. This affects ratios less, because both sides are measured alternately."
+            "server's CPU. Ratios are affected less, because both sides are measured alternately."
         )
     dear = [
         f"{line.subject} ({line.conditions.describe()})"

@@ -60,7 +60,7 @@ class Order(NamedTuple):
         where = f"{self.conditions.describe()}, {connections(self.level)}"
         if self.by == "rate":
             return f"Ranking by requests per second: {where}"
-        return f"Ranking by what a full core could serve (1 / CPU per request): {where}"
+        return f"Ranking by the capacity of a full core (1 / CPU per request): {where}"
 
 
 def orders(results: Results) -> list[Order]:

@@ -106,7 +106,7 @@ def holding(study: Study, scenario: Conditions) -> str:
     found = [h for h in holdings(study, scenario) if h.kind != "baseline"]
     tried = [p.level for p in study.of(scenario) if p.state != "skipped"]
     if not tried:
-        return "This machine allowed none of the levels"
+        return "No level was possible on this machine"
     if not found:
         return "Only baselines were measured"
     top, broken = max(tried), [h for h in found if h.broken_at is not None]

@@ -134,6 +134,6 @@ def describe(scenario: Conditions) -> str:
 
 WAYS = (
     "closed loop",
-    "open loop, from when it was sent (uncorrected)",
-    "open loop, from when it was due (corrected)",
+    "open loop, since sending (uncorrected)",
+    "open loop, since the due time (corrected)",
 )

@@ -142,7 +142,7 @@ def _causes(seen: Evidence) -> Iterator[str]:
         fix = ACCEPT_QUEUE_FIX
         if short is not None:
             fix = f"a backlog larger than the server's default of {short:,} (--backlog)"
-        words = f"connections met a full accept queue {overflows:,} times"
+        words = f"the accept queue was full {overflows:,} times"
         yield f"{words}, so clients tried again later; fix: {fix}"
 
 
@@ -251,7 +251,7 @@ def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
     wanted = str(asked.status)
     others = figures.complete - figures.statuses.get(wanted, 0)
     instead = ", ".join(code for code in figures.statuses if code != wanted)
-    detail = f"{others:,} of {figures.complete:,} responses were not {wanted} but {instead}"
+    detail = f"{others:,} of {figures.complete:,} responses were {instead}, not {wanted}"
     yield _check("status", not others, f"{others:,} other", detail)
     yield _check_completed(asked, figures.complete)
     extra = f"{figures.unasked:,} more responses than requests"
@@ -276,7 +276,7 @@ def _check_open(asked: Asked, figures: OpenLoopFigures) -> Iterator[Check]:
     yield _check_failures(sum(figures.errors.values()), errors)
     wrong = {code: n for code, n in figures.status_codes.items() if code != str(asked.status)}
     label = f"{sum(wrong.values()):,} other"
-    yield _check("status", not wrong, label, f"{_times(wrong)} and not {asked.status}")
+    yield _check("status", not wrong, label, f"{_times(wrong)}, not {asked.status}")
     yield _check_completed(asked, done)
 
 
@@ -311,7 +311,7 @@ def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
     if loaded.idle:
         return  # idle connections send other requests
     wrong = {name: n for name, n in own.responses.items() if n and name != right}
-    detail = f"the server answered {_times(wrong)}, and not only {right}"
+    detail = f"the server answered {_times(wrong)}; expected: {right}"
     yield _check("server's classes", not wrong, "other status", detail)
 
 
@@ -326,7 +326,7 @@ def _check_little(seen: Evidence) -> Iterator[Check]:
         foreign=(run.process and run.process.foreign_share) or 0.0,
     )
     detail = f"{law.rate:,.0f} requests/s of {law.mean_ms:,.1f} ms each are {law.product:,.1f}"
-    detail += f" at once, not {law.concurrency:,}"
+    detail += f" in progress, not {law.concurrency:,}"
     label = "too little load" if law.deviation < 0 else "impossible"
     yield _check("Little's law", -below <= law.deviation <= above, label, detail)
 

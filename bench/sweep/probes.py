@@ -102,7 +102,7 @@ def pending(url: str, workload: Workload, connections: int, site: Site) -> Outco
         held = _calm(site, held_till - SPARE_SECONDS)
         answered = ready(clients, select.POLLIN)
         if time.monotonic() > held_till:
-            raise NoFigure("the machine was too slow: Redis answered before memory was read")
+            raise NoFigure("the machine was too slow: Redis answered before the memory was read")
         if answered:
             said = f"{answered:,} requests were answered while Redis was paused"
             raise NoFigure(f"{said}: they need no Redis")

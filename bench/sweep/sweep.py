@@ -70,7 +70,7 @@ def sweep(options: SweepOptions, before: Results | None = None, folder: Path | N
                 sweeper = _sweeper(options, before, folder, site, facts)
                 return Done(sweeper.run(), sweeper.folder)
         except Interrupted as interrupted:  # before the first run
-            print("Interrupted before anything was measured.")
+            print("Interrupted before the first measurement.")
             return Done(interrupted.exit_status)
 
 

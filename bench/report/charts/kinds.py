@@ -204,7 +204,7 @@ def _behind(rows: alt.Chart, column: str, text: str) -> tuple[alt.Chart, alt.Cha
 
 def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
     """Return the chart of user and system CPU per request, with each server's baseline."""
-    parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel"}
+    parts = {"cpu_user": "user: code of the server", "cpu_system": "system: the kernel"}
     servers = "datum.kind !== 'baseline'"
     rows, bars = _two_parts(parts, "CPU time per request, µs", "cpu")
     baseline = (
@@ -221,7 +221,7 @@ def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
 def switches(subjects: Sequence[StudySubject]) -> base.Spec:
     """Return the chart of voluntary and involuntary context switches per request."""
     parts = {
-        "switches_voluntary": "voluntary: it blocks",
+        "switches_voluntary": "voluntary: the server blocks",
         "switches_involuntary": "involuntary: preempted",
     }
     rows, bars = _two_parts(parts, "context switches per request", "switches")

@@ -78,7 +78,7 @@ def _state(point: Point) -> Field:
         said = f"valid, {limits.label(limit.role, limit.name)} at its limit"
     said = f"{'≥ ' if point.lower_bound else ''}{said}"
     flags = ["disturbed"] if point.disturbed else []
-    flags += [f"{point.outliers} of {len(point.runs)} runs far off"] if point.outliers else []
+    flags += [f"outliers: {point.outliers} of {len(point.runs)} runs"] if point.outliers else []
     return Field(said, flags, sort=status, title=limits.limit_words(point))
 
 

@@ -168,7 +168,7 @@ def heading(record: Record) -> str:
     placed = "; server and visitors share all CPUs"
     if (found := record.placement) and found.server:
         server, load = (listed([*map(str, cpus)]) for cpus in (found.server, found.load))
-        placed = f"; server on CPU {server}, all else on CPU {load}"
+        placed = f"; server on CPU {server}, other programs on CPU {load}"
     return f"{record.machine.describe()}{placed}; {took}"
 
 

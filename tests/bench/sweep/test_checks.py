@@ -236,12 +236,12 @@ UNSOUND = [
     ({"servers": use(alive=[False]), "ended": [end(3)]}, "died", "server ended with status 3, 4,"),
     (SECOND_DIED, "died", "the server ended with status 3, instance 2 of 2, "),
     # connections that the kernel has lost, with the fix
-    (LOST | {"tcp": (0, 0, 0, 1234)}, "29 failed", "no room for 1,234 connections in TIME_WAIT"),
+    (LOST | {"tcp": (0, 0, 0, 1234)}, "29 failed", "could not keep 1,234 connections in TIME_WAIT"),
     (LOST | {"tcp": (0, 0, 0, 1234)}, "", "-w net.ipv4.tcp_max_tw_buckets=600000)"),
     (OVERFLOWN, "29 failed", "the accept queue was full 77 times"),
     (OVERFLOWN, "", "fix: sudo sysctl -w net.core.somaxconn=65535)"),
     (OVERFLOWN | {"servers": use(own_backlog=50)}, "", "-w net.core.somaxconn=65535)"),
-    (OVERFLOWN | {"servers": use(own_backlog=49)}, "", "own of 49 (--backlog))"),
+    (OVERFLOWN | {"servers": use(own_backlog=49)}, "", "default of 49 (--backlog))"),
     # the server's own count
     ({"ended": [end(_3xx=4099)]}, "", "the server counted 4,099 requests, but clients sent 4,100"),
     ({"ended": [end(_3xx=4101)]}, "miscount", ""),

@@ -123,7 +123,7 @@ class Room:
         prediction is rejected. `state`: the state that the student's page showed."""
         with self._lock:
             if not self.is_open or state != self.state:
-                return "This prediction is too late."
+                return "Too late: this question is closed."
             if choice not in range(len(self.question.choices)):
                 return "There is no such choice."
             others = [place for one, (place, _) in self._predictions.items() if one != browser]

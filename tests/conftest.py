@@ -53,7 +53,6 @@ def width() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "waits: waits for a real timeout of 5 to 15 seconds")
     config.addinivalue_line("markers", "slow: takes more than 8 s on all servers together")
     config.addinivalue_line("markers", "of_servers(*names): tests only these servers")
     config.addinivalue_line("markers", "of_kind('[not ]fact'): tests servers with (without) a fact")

@@ -46,7 +46,6 @@ class Response:
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        """Return all fields in their order."""
         pairs = []
         for line in self.head.split(CRLF)[1:-2]:
             match = re.fullmatch(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([!-~\x80-\xff \t]*)", line)
@@ -62,7 +61,6 @@ class Response:
 
     @property
     def closes(self) -> bool:
-        """Return whether the response has `Connection: close`."""
         return (self.field("Connection") or "").lower() == "close"
 
     @property
@@ -86,7 +84,6 @@ class Client(client.Client):
         return True
 
     def half_close(self) -> None:
-        """Close the sending side only."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def _more(self, until: float) -> None:
@@ -101,9 +98,9 @@ class Client(client.Client):
     def read_head(self, seconds: float = TIMEOUT) -> bytes:
         """Return the bytes of one response head. Raise EndOfStreamError or TimeoutError."""
         end = deadline_in(seconds)
-        while b"\r\n\r\n" not in self._received:
+        while (size := self._received.find(b"\r\n\r\n")) < 0:
             self._more(end)
-        return self._take(self._received.index(b"\r\n\r\n") + 4)
+        return self._take(size + 4)
 
     def read_exactly(self, size: int, seconds: float = TIMEOUT) -> bytes:
         """Return `size` bytes. Raise EndOfStreamError or TimeoutError."""
@@ -122,13 +119,13 @@ class Client(client.Client):
         assert length is not None, f"no Content-Length: {head!r}"
         return Response(head, self.read_exactly(int(length), seconds))
 
-    def exchange(self, data: bytes, method: str = "GET", seconds: float = TIMEOUT) -> Response:
+    def exchange(self, data: bytes, method: str = "GET") -> Response:
         self.send_if_open(data)
-        return self.read(method, seconds)
+        return self.read(method)
 
-    def read_to_end(self, seconds: float = TIMEOUT) -> bytes:
+    def read_to_end(self) -> bytes:
         """Return all bytes until the server closes. Raise TimeoutError."""
-        end = deadline_in(seconds)
+        end = deadline_in(TIMEOUT)
         with contextlib.suppress(EndOfStreamError):
             while True:
                 self._more(end)
@@ -153,7 +150,6 @@ class Client(client.Client):
             self._received += self.socket.recv(size)
 
     def send_read(self, data: bytes) -> None:
-        """Send all data, and wait until the server has read it."""
         self.send(data)
         self.wait_until_read()
 
@@ -181,17 +177,17 @@ def fetch(server: Server, target: str, *fields: tuple[str, str], method: str = "
     return send(server, request(method, target, fields), method)
 
 
-def send(server: Server, data: bytes, method: str = "GET", seconds: float = TIMEOUT) -> Response:
+def send(server: Server, data: bytes, method: str = "GET") -> Response:
     """Send bytes on a new connection; return the first response."""
     with Client(server) as client:
-        return client.exchange(data, method, seconds)
+        return client.exchange(data, method)
 
 
-def send_to_end(server: Server, data: bytes, seconds: float = TIMEOUT) -> list[Response]:
+def send_to_end(server: Server, data: bytes) -> list[Response]:
     """Send bytes on a new connection; return all responses until the server closes."""
     with Client(server) as client:
         client.send_if_open(data)
-        return split_responses(client.read_to_end(seconds))
+        return split_responses(client.read_to_end())
 
 
 def split_responses(data: bytes) -> list[Response]:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Servers in which a test can make system calls fail: see tests/faults/faults.c."""
 
+import ctypes
 import errno
 import mmap
-import struct
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
+from typing_extensions import Self
 
 from bench.host.project import toml_of
 from bench.host.sockets import LISTEN, tcp_sockets
@@ -34,63 +35,50 @@ def faults(part: str) -> list[Any]:
     return found
 
 
-class Plan:
-    """The call that fails, in memory shared with the server: `struct plan` of faults.c."""
+class Plan(ctypes.Structure):
+    """The call that fails, in memory shared with the server: `struct plan` of faults.c. `seen`: how
+    often the call was made; `crashes`: how many processes were killed by a signal such as SIGSEGV;
+    `blocks`: the number of allocated blocks, only for a server without children."""
 
-    _order = struct.Struct("=32sqq")
-    _counts = struct.Struct("=qqqq")
+    _counts = ("nth", "error", "seen", "failed", "crashes", "blocks")
+    _fields_ = (("call", ctypes.c_char * 32), *((name, ctypes.c_int64) for name in _counts))
+    file: IO[bytes]
 
-    def __init__(self) -> None:
-        self._file = tempfile.NamedTemporaryFile(prefix="zs-plan-")  # noqa: SIM115 - kept open
-        self._file.truncate(4096)
-        self.path = self._file.name
-        self._memory = mmap.mmap(self._file.fileno(), 4096)
+    @classmethod
+    def new(cls) -> Self:
+        file = tempfile.NamedTemporaryFile(prefix="zs-plan-")  # noqa: SIM115 - kept open
+        file.truncate(4096)
+        plan = cls.from_buffer(mmap.mmap(file.fileno(), 4096))
+        plan.file = file
+        return plan
 
     def arm(self, call: str, nth: int, error: int) -> None:
         """Let the `nth` next call of the function `call` fail with the errno `error`. If `error` is
         SHORT, the call transfers one byte. If `error` is a negative signal number, the call
         succeeds, and its caller gets the signal."""
-        self._memory[:32] = bytes(32)
-        self._counts.pack_into(self._memory, self._order.size, 0, 0, self.crashes, self.blocks)
-        self._order.pack_into(self._memory, 0, call.encode(), nth, error)
+        self.call = b""
+        self.nth, self.error, self.seen, self.failed = nth, error, 0, 0
+        self.call = call.encode()
 
     def disarm(self) -> bool:
         """Stop all faults; return whether one has happened."""
-        failed = self._count(1) > 0
-        self._memory[:32] = bytes(32)
+        self.call, failed = b"", self.failed > 0
         return failed
 
     def count(self, call: str) -> None:
-        """Count the calls of this name; `seen` is their number."""
+        """Count the calls of this name in `seen`."""
         self.arm(call, 0, 0)
-
-    @property
-    def seen(self) -> int:
-        return self._count(0)
-
-    def _count(self, index: int) -> int:
-        return int(self._counts.unpack_from(self._memory, self._order.size)[index])
-
-    @property
-    def crashes(self) -> int:
-        """Return how many processes of the server were killed by a signal such as SIGSEGV."""
-        return self._count(2)
-
-    @property
-    def blocks(self) -> int:
-        """Return the number of allocated blocks; only for a server without children."""
-        return self._count(3)
 
 
 @dataclass
 class FaultyServer(Server):
     """A server with the library of faults loaded before the C library."""
 
-    plan: Plan = field(default_factory=Plan)
+    plan: Plan = field(default_factory=Plan.new)
 
     def __post_init__(self) -> None:
         """Let env(1) load the library into the server only."""
-        self.prefix = ("env", f"LD_PRELOAD={LIBRARY}", f"FAULTS={self.plan.path}")
+        self.prefix = ("env", f"LD_PRELOAD={LIBRARY}", f"FAULTS={self.plan.file.name}")
 
     def open_sockets(self) -> int:
         """Return the number of the server's sockets, without listening sockets."""

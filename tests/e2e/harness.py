@@ -2,6 +2,7 @@
 """Start a server, stop it, and check that it leaves no process behind."""
 
 import contextlib
+import functools
 import os
 import re
 import signal
@@ -63,7 +64,6 @@ class Architecture(ServerFacts):
 
     @property
     def has_workers(self) -> bool:
-        """Return whether --workers has an effect."""
         return self.workers != ""
 
     @property
@@ -86,6 +86,7 @@ class Architecture(ServerFacts):
         return str(min(connections, most) if self.is_pool_of_loops else most)
 
 
+@functools.cache
 def architecture(name: str) -> Architecture:
     """Return the properties of a server, from its folder."""
     (folder,) = REPOSITORY.glob(f"[0-9][0-9]_{name}")
@@ -141,12 +142,10 @@ class Server:
 
     @property
     def stdout(self) -> str:
-        """Return all that the server has printed to standard output."""
         return self._output("stdout")
 
     @property
     def stderr(self) -> str:
-        """Return all that the server has printed to standard error."""
         return self._output("stderr")
 
     def _output(self, name: str) -> str:
@@ -227,7 +226,6 @@ class Server:
             raise AssertionError(f"{self.name} does not exit") from None
 
     def running(self) -> bool:
-        """Return whether the server's first process still runs."""
         return self._process is not None and self._process.poll() is None
 
     def begin_to_stop(self, number: int = signal.SIGTERM, busy: int | None = None) -> None:
@@ -261,7 +259,6 @@ class Server:
             self.kill()
 
     def assert_no_report(self) -> None:
-        """Assert that no sanitizer has reported anything."""
         text = self.stderr + self.stdout
         found = [report for report in SANITIZER_REPORTS if report in text]
         assert not found, f"{self.name}: {text}"
@@ -282,7 +279,6 @@ class Server:
         return dict(re.findall(r"^(\S+(?: \S+)*?) {2,}(\S.*)$", text[start.start() :], re.M))
 
     def pids(self) -> list[int]:
-        """Return the PIDs of the server's running processes."""
         return processes.living(self.pid)
 
     def is_at_rest(self, workers: int) -> bool:

@@ -31,12 +31,10 @@ def has_ended(pid: int) -> bool:
 
 
 def living(session: int) -> list[int]:
-    """Return the PIDs of a session whose processes still run."""
     return [pid for pid in session_processes(session) if not has_ended(pid)]
 
 
 def zombies(session: int) -> list[int]:
-    """Return the PIDs of a session's zombies."""
     return [pid for pid in session_processes(session) if state(pid) == "Z"]
 
 

@@ -54,7 +54,6 @@ class RedisClient(redis.Redis):
         return int(self.get(key) or 0)
 
     def remarks(self) -> list[bytes]:
-        """Return all remarks in the order in which they were stored."""
         return self.lrange("guestbook_remarks", 0, -1)
 
     def connections(self) -> int:
@@ -119,21 +118,15 @@ class PrivateRedis:
         self._child.send(signal.SIGKILL)
         self._child.end()
 
-    def pause(self) -> None:
-        """Stop Redis with SIGSTOP: the kernel accepts connections, but Redis does not reply."""
-        self._child.send(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._child.send(signal.SIGCONT)
-
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop Redis with SIGSTOP for the `with` block."""
-        self.pause()
+        """Stop Redis with SIGSTOP for the `with` block: the kernel accepts connections, but Redis
+        does not reply."""
+        self._child.send(signal.SIGSTOP)
         try:
             yield
         finally:
-            self.resume()
+            self._child.send(signal.SIGCONT)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -32,14 +32,8 @@ def eighty_kilobytes() -> bytes:
 
 def big_pattern(offset: int, size: int) -> bytes:
     """Return the content of the big file at an offset. Each megabyte has its number, then zeros."""
-    data = bytearray(size)
-    first = offset // MB
-    for number in range(first, (offset + size) // MB + 1):
-        mark = b"%08d" % number
-        for i, byte in enumerate(mark):
-            if 0 <= number * MB + i - offset < size:
-                data[number * MB + i - offset] = byte
-    return bytes(data)
+    numbers = range(offset // MB, (offset + size) // MB + 1)
+    return b"".join(b"%08d" % n + bytes(MB - 8) for n in numbers)[offset % MB :][:size]
 
 
 def build_project_site(root: Path, repository: Path) -> Path:

@@ -2,6 +2,7 @@
 """Helpers for tests with low limits: set limits, and check how a server behaves under them."""
 
 import contextlib
+import os
 import time
 
 import psutil
@@ -26,6 +27,17 @@ def limited(**limits: int) -> tuple[str, ...]:
 def redirected(how: str) -> tuple[str, ...]:
     """Return the prefix of a command whose descriptors a shell redirects as `how` says."""
     return ("sh", "-c", f'exec "$0" "$@" {how}')
+
+
+def fill(pipe: int) -> None:
+    """Fill a pipe. A write of up to a page is atomic (pipe(7)), so single bytes fill the space that
+    is too small for a page."""
+    os.set_blocking(pipe, False)
+    for length in (4096, 1):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(pipe, b"x" * length)
+    os.set_blocking(pipe, True)
 
 
 def started_or_said(start: Start, *options: str, prefix: tuple[str, ...]) -> Server | None:

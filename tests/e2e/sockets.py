@@ -14,7 +14,6 @@ ESTABLISHED = 1 << STATES.index("ESTABLISHED")
 
 
 def listens(port: int) -> bool:
-    """Return whether a process listens on a port."""
     return bool(tcp_sockets(port, states=LISTEN))
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from bench.host.process import guarded
-from bench.live.tasks import call_in
+from bench.live.tasks import call_in, look
 from bench.stations.sampling import is_traced
 from bench.timeline.record import Refused, require_tracing
 
-from . import processes
 from .harness import Server
 from .timing import wait_until
 
@@ -39,9 +38,8 @@ def call_of(pid: int, task: int) -> tuple[str, tuple[int, ...]]:
 
 def waiting(server: Server) -> tuple[str, Counter[str]]:
     """Return the call in which the main thread sleeps, and the number of workers in each call."""
-    tasks = [(pid, task) for pid in server.pids() for task in processes.tasks(pid)]
-    workers = Counter(call_of(*task)[0] for task in tasks if task != (server.pid, server.pid))
-    return call_of(server.pid, server.pid)[0], workers
+    main, *workers = look(server.pid)
+    return main.call, Counter(worker.call for worker in workers)
 
 
 def skip_unless_visible() -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Timer
@@ -99,13 +99,11 @@ class Lab:
         assert self.traces() == []
 
     def on(self, host: str, script: str) -> str:
-        """Return what a shell script on a host prints."""
         done = self.run("exec", host, "sh", "-c", script)
         assert done.returncode == 0, f"{script}: {done.stderr}"
         return done.stdout.strip()
 
     def python(self, host: str, program: str) -> str:
-        """Return what a Python program on a host prints."""
         done = self.run("exec", host, "/usr/bin/python3", "-c", program)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -137,43 +135,36 @@ class Lab:
         return [entry / "zerohttpd-lab" / self.name for entry in top.iterdir() if entry.is_dir()]
 
 
-def namespaces(pid: int) -> set[str]:
-    """Return the namespaces of a process, except those of this process."""
+def namespaces(pid: int | str) -> dict[str, str]:
+    """Return the namespaces of a process, by kind. Raise OSError if it has ended."""
     kinds = ("ipc", "mnt", "net", "pid", "uts")
-    return {os.readlink(f"/proc/{pid}/ns/{kind}") for kind in kinds} - {  # noqa: PTH115
-        os.readlink(f"/proc/self/ns/{kind}")  # noqa: PTH115
-        for kind in kinds
-    }
+    return {kind: os.readlink(f"/proc/{pid}/ns/{kind}") for kind in kinds}  # noqa: PTH115
 
 
-def processes_in(wanted: set[str]) -> list[int]:
-    """Return the PIDs of the processes in any of these namespaces."""
-    found = []
+def processes() -> dict[int, dict[str, str]]:
+    """Return the namespaces of each process, by PID."""
+    found = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            entries = (folder / "ns").iterdir()
-            if any(os.readlink(entry) in wanted for entry in entries):  # noqa: PTH115
-                found.append(int(folder.name))
-        except OSError:
-            continue  # it has ended meanwhile
+        with suppress(OSError):  # it has ended meanwhile
+            found[int(folder.name)] = namespaces(folder.name)
     return found
+
+
+def processes_in(wanted: set[str]) -> set[int]:
+    """Return the PIDs of the processes in any of these namespaces."""
+    return {pid for pid, spaces in processes().items() if not wanted.isdisjoint(spaces.values())}
 
 
 def marked_processes(mark: str) -> list[int]:
     """Return the PIDs of the processes whose UTS namespace has this NIS domain."""
     by_namespace: dict[str, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            namespace = os.readlink(folder / "ns" / "uts")  # noqa: PTH115
-            by_namespace.setdefault(namespace, []).append(int(folder.name))
-        except OSError:
-            continue  # it has ended meanwhile
+    for pid, spaces in processes().items():
+        by_namespace.setdefault(spaces["uts"], []).append(pid)
     found = []
     for pids in by_namespace.values():
         for pid in pids:
-            done = run(
-                ["nsenter", f"--uts=/proc/{pid}/ns/uts", "cat", "/proc/sys/kernel/domainname"]
-            )
+            look = ["nsenter", f"--uts=/proc/{pid}/ns/uts", "cat", "/proc/sys/kernel/domainname"]
+            done = run(look)
             if done.returncode == 0:
                 found += pids if done.stdout.strip() == mark else []
                 break

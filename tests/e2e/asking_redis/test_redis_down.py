@@ -6,11 +6,12 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from .. import processes
-from ..claims import CLOSE, HALF, crowd, of, of_kind
+from ..claims import CLOSE, HALF, crowd, of, of_kind, shared
 from ..client import FORM, Client, Response, fetch, form, request, sign
 from ..conftest import Start
 from ..harness import Server
@@ -45,10 +46,12 @@ def _is_back(server: Server) -> bool:
     return all(fetch(server, "/guestbook").status == 200 for _ in range(10))
 
 
-def test_absent_at_the_start(start: Start, own: PrivateRedis) -> None:
+@pytest.mark.parametrize("place", ["closed port", shared("missing Unix socket")])
+def test_absent_at_the_start(start: Start, own: PrivateRedis, place: str) -> None:
     """A server starts without Redis, serves files meanwhile, and connects when Redis starts."""
     own.kill()
-    server = start(redis=own.url())
+    Path(own.socket_path).unlink()
+    server = start(redis=own.url() if place == "closed port" else f"unix:{own.socket_path}")
     for _ in range(10):
         _assert_unavailable(fetch(server, "/guestbook"))
         _assert_unavailable(fetch(server, "/go/name"))
@@ -91,17 +94,7 @@ def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
     assert len(own.client().remarks()) == 10
 
 
-@pytest.mark.shared_code
-def test_missing_unix_socket(start: Start) -> None:
-    """The server treats a missing Unix socket as an outage of Redis, like a closed port."""
-    server = start(redis="unix:/nowhere/redis.sock")
-    _assert_unavailable(fetch(server, "/guestbook"))
-    _assert_rest_is_served(server)
-    assert server.stderr.count(AWAY) == 1, server.stderr
-
-
 @pytest.mark.redis_code
-@pytest.mark.waits
 @undisturbed_test(REPLY_TIME)
 def test_frozen(start: Start, own: PrivateRedis) -> None:
     """If Redis accepts connections but never replies, each client gets 503 after the timeout. Files
@@ -150,7 +143,6 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
 @pytest.mark.redis_code
 @of_kind("not is_stalled_by_one")
 @pytest.mark.slow
-@pytest.mark.waits
 def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
     """After the server has noticed that Redis hangs, only one request in 250 ms waits for Redis."""
     server = start("--workers", "12", redis=own.url())
@@ -173,14 +165,17 @@ def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
         undisturbed(1, attempt)
 
 
-def _set_links(own: PrivateRedis) -> None:
+def _with_links(start: Start, own: PrivateRedis) -> Server:
+    """Return a server whose Redis has twenty short links."""
+    server = start(redis=own.url())
     client = own.client()
     for number in range(20):
         client.do("SET", f"link:{number}", f"/target-{number}")
     client.close()
+    assert _is_back(server)
+    return server
 
 
-@pytest.mark.waits
 @of("poll", "epoll")
 def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
     """Later requests do not prolong an earlier request's wait for a frozen Redis."""
@@ -208,12 +203,9 @@ def _finds_link(server: Server, number: int) -> bool:
 
 @pytest.mark.redis_code
 @pytest.mark.slow
-@pytest.mark.waits
 def test_late_replies_reach_no_other_client(start: Start, own: PrivateRedis) -> None:
     """A reply that arrives after its request timed out is never used for another request."""
-    server = start(redis=own.url())
-    _set_links(own)
-    assert _is_back(server)
+    server = _with_links(start, own)
 
     def finds(number: int) -> None:
         wait_until(lambda: _finds_link(server, number), "service is back")
@@ -233,9 +225,7 @@ def test_late_replies_reach_no_other_client(start: Start, own: PrivateRedis) -> 
 @pytest.mark.redis_code
 def test_client_leaves_while_redis_works(start: Start, own: PrivateRedis) -> None:
     """If a client disconnects during a command, no other request gets the command's reply."""
-    server = start(redis=own.url())
-    _set_links(own)
-    assert _is_back(server)
+    server = _with_links(start, own)
     for number in range(10):
         with own.paused():
             leaving = Client(server)
@@ -248,9 +238,7 @@ def test_client_leaves_while_redis_works(start: Start, own: PrivateRedis) -> Non
 @of("forking")
 def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None:
     """No other client gets the replies that a killed child has not read."""
-    server = start(redis=own.url())
-    _set_links(own)
-    assert _is_back(server)
+    server = _with_links(start, own)
     for _ in range(3):
         with Client(server) as next_one:
             with own.paused():
@@ -260,9 +248,8 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
                     for pid in server.children():  # a child may end meanwhile
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
-                next_one.send_read(
-                    request("GET", "/go/1")
-                )  # its child borrows a connection before Redis replies
+                # The child of the next client borrows a connection before Redis replies.
+                next_one.send_read(request("GET", "/go/1"))
                 time.sleep(0.1)
             assert next_one.read().field("Location") in ("/target-1", None)
         for number in range(1, 20):
@@ -288,7 +275,6 @@ def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> N
 
 
 @pytest.mark.redis_code
-@pytest.mark.waits
 @undisturbed_test(2 * REPLY_TIME)
 def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> None:
     """A server uses a reply that arrived while the server was suspended, although the timeout is

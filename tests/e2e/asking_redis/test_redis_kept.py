@@ -77,7 +77,6 @@ def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
 
 @pytest.mark.slow
 @of("iterative", "forking", "prethreading")
-@pytest.mark.waits
 def test_an_idle_client_is_closed(start: Start, own: PrivateRedis) -> None:
     """The server closes a Redis connection that is idle for REDIS_IDLE."""
     server = start("--workers", "3", redis=own.url())
@@ -90,7 +89,6 @@ def test_an_idle_client_is_closed(start: Start, own: PrivateRedis) -> None:
 
 @pytest.mark.slow
 @of("prethreading")
-@pytest.mark.waits
 def test_an_idle_client_among_others_is_closed(start: Start, own: PrivateRedis) -> None:
     """Idle Redis connections are closed although one client continues to send requests."""
     server = start("--workers", "3", redis=own.url())

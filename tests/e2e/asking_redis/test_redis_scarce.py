@@ -51,7 +51,7 @@ def _assert_no_outage(server: Server) -> None:
     assert server.stderr.count("\n") == server.stderr.count(REFUSED), server.stderr
 
 
-@pytest.mark.parametrize(("connections", "clients"), [(1, 8), (2, 12), (20, 30)])
+@pytest.mark.parametrize(("connections", "clients"), [(1, 8), shared(2, 12), (20, 30)])
 def test_fewer_connections_than_clients(
     start: Start, arch: str, connections: int, clients: int
 ) -> None:
@@ -130,7 +130,6 @@ def _assert_waits(server: Server, redis: PrivateRedis) -> None:
 
 @pytest.mark.redis_code
 @pytest.mark.slow
-@pytest.mark.waits
 def test_others_take_all_for_long(start: Start) -> None:
     """A request that waits too long for Redis gets 503, and no outage is reported. Later requests
     succeed, and Redis connections are reused as before."""

@@ -95,7 +95,6 @@ def _expected(name: str, raw: bytes, text: str) -> Case:
 
 
 def read_cases(path: Path) -> dict[str, list[Case]]:
-    """Return the cases in a file, by group."""
     groups: dict[str, list[Case]] = {}
     name = usual = ""
     for line in path.read_text(encoding="ascii").splitlines():

@@ -40,8 +40,8 @@ def test_an_eighth_of_a_kind_of_its_own(tmp_path: Path) -> None:
     (copy / "08_listening" / "main.c").write_text(source)
     (copy / "08_listening" / "tests.toml").write_text(f"{facts}listener_each = true\n")
     run("make", "-j2", "listening", "faults", "CPPFLAGS=-Werror", cwd=copy)
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "4", "--dist", "loadgroup"]
-    command += ["--server", "listening", "-m", "not waits and not shared_code"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup"]
+    command += ["--server", "listening", "-m", "not slow and not shared_code"]
     done = run(*command, *(f"tests/e2e/{kind}.py" for kind in KINDS), cwd=copy)
     assert " passed" in done.stdout
 

@@ -27,7 +27,6 @@ def _shares(server: Server) -> list[int]:
 
 
 def test_a_worker_for_each_core(binary: Path, site: Path) -> None:
-    """The default number of workers is the number of cores that the process may use."""
     core = str(min(os.sched_getaffinity(0)))
     prefix = ("taskset", "--cpu-list", core)
     with Server(binary, site, "redis://127.0.0.1:1", prefix=prefix) as server:

@@ -15,6 +15,7 @@ from ..claims import CLOSE
 from ..client import fetch, request, send, send_to_end, sign
 from ..conftest import SECOND_STOREY, Start
 from ..harness import REPOSITORY, Server, architecture, run_to_end
+from ..markup import remarks
 from ..redisbox import PrivateRedis
 from ..sockets import can_listen, free_port
 from ..timing import TIMEOUT
@@ -147,7 +148,6 @@ class _Short(Server):
 
 @pytest.mark.shared_code
 def test_short_form(binary: Path, site: Path) -> None:
-    """The short form works: ./epoll [PORT [REDIS_HOST]]."""
     port = str(free_port())
     for words, redis in (((port,), "127.0.0.1"), ((port, "localhost"), "localhost")):
         with _Short(binary, site, "", words) as server:
@@ -205,7 +205,6 @@ def test_second_address_of_a_name(binary: Path, site: Path, tmp_path: Path) -> N
 
 @pytest.mark.shared_code
 def test_port_can_be_taken_again_at_once(start: Start) -> None:
-    """A server can use the port of another server that has just stopped."""
     port = free_port()  # another program might use an ephemeral port meanwhile
     server = start("--port", str(port))
     # The server closes first, so the kernel keeps its port in TIME_WAIT.
@@ -227,36 +226,33 @@ def test_redis_by_another_address(start: Start, own: PrivateRedis, url: str) -> 
 
 @pytest.mark.shared_code
 def test_redis_with_password_and_database(start: Start) -> None:
-    """AUTH with user and password and SELECT work, and the password is never shown."""
-    rights = ("on", "~*", "+@all")
-    acl = ("--user", "ann", ">s3cr:t/@", *rights, "--user", "default", "nopass", *rights)
-    with PrivateRedis(*acl) as own:
-        escaped = "s3cr%3At%2F%40"
-        server = start(redis=f"redis://ann:{escaped}@127.0.0.1:{own.port}/7")
+    """AUTH works with a user and without (the old form), and SELECT works. The password is never
+    shown."""
+    with PrivateRedis(
+        "--requirepass", "word", "--user", "ann", ">s3cr:t/@", "on", "~*", "+@all"
+    ) as own:
+
+        def visited(user: str, database: int) -> tuple[Server, int, list[str]]:
+            server = start(redis=f"redis://{user}127.0.0.1:{own.port}/{database}")
+            response = fetch(server, "/guestbook")
+            return server, response.status, remarks(response.text)
+
+        ann = "ann:s3cr%3At%2F%40@"
+        server, *_ = visited(ann, 7)
         assert sign(server, "Ann", "number seven").status == 303
-        assert own.client(7).remarks() == [b"number seven - Ann"]
         for output in (server.stdout, server.stderr, server.banner["redis"]):
             assert "s3cr" not in output
-        wrong = start(redis=f"redis://ann:wrong-word@127.0.0.1:{own.port}/7")
-        assert fetch(wrong, "/guestbook").status == 503
+        assert visited(":word@", 7)[1:] == (200, ["number seven - Ann"])
+        assert visited(":word@", 0)[1:] == (200, [])
+        assert visited("", 0)[1:] == (502, [])
+        assert visited(ann, 5000)[1:] == (503, [])
+        wrong, *answer = visited("ann:wrong-word@", 7)
+        assert answer == [503, []]
         assert fetch(wrong, "/t/digits.txt").status == 200
         assert "wrong-word" not in wrong.stderr
-        beyond = start(redis=f"redis://ann:{escaped}@127.0.0.1:{own.port}/5000")
-        assert fetch(beyond, "/guestbook").status == 503
-
-
-@pytest.mark.shared_code
-def test_redis_by_password_only(start: Start) -> None:
-    """AUTH with a password and no user (the old form) works."""
-    with PrivateRedis("--requirepass", "word") as own:
-        server = start(redis=f"redis://:word@127.0.0.1:{own.port}/")
-        assert fetch(server, "/guestbook").status == 200
-        without = start(redis=own.url())
-        assert fetch(without, "/guestbook").status == 502
 
 
 def test_each_promise_of_the_second_storey_has_a_test() -> None:
-    """second_storey.toml names files and tests that exist."""
     for place in SECOND_STOREY:
         file, _, name = place.partition("::")
         text = (REPOSITORY / "tests/e2e" / file).read_text()

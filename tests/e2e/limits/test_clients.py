@@ -2,9 +2,10 @@
 """Clients written by others: curl and Apache Bench."""
 
 import re
-import subprocess
 
 import pytest
+
+from tests.bench.commands import run
 
 from ..claims import shared
 from ..harness import Server
@@ -20,24 +21,16 @@ SERVER_OPTIONS = ("--workers", "60")
 occupy all workers, and other connections would wait for the idle timeout."""
 
 
-def _run(*command: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run(
-        command, input=stdin, capture_output=True, timeout=5 * TIMEOUT * PACE.slowness, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    return done
-
-
 @pytest.mark.shared_code
 def test_upload_too_large(server: Server) -> None:
     """curl gets 413 for an upload that is too large, before its connection is reset. (The server
     would reset an upload of many megabytes, because it stops reading.)"""
-    form = b"guest-name=a&guest-remarks=" + b"x" * 800_000
+    form = "guest-name=a&guest-remarks=" + "x" * 800_000
     always = ("curl", "-q", "-sS", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}")
     command = (*always, f"{server.url}guestbook", "--data-binary", "@-", "--header")
     for field in ("X: y", "Expect: 100-continue", "Transfer-Encoding: chunked"):
-        done = undisturbed(LINGER, lambda f=field: _run(*command, f, stdin=form))
-        assert done.stdout == b"413", field
+        done = undisturbed(LINGER, lambda f=field: run(*command, f, input=form))
+        assert done.stdout == "413", field
 
 
 ELSEWHERE = ("/t/digits.txt", "/t/80k.bin", "/go/name")
@@ -52,7 +45,7 @@ def apache_bench(server: Server, target: str, count: int, *options: str) -> dict
     for _ in range(TRIES):
         before = forgotten_connections()
         command = ("ab", "-q", "-l", "-n", str(count), "-c", "50", "-s", timeout, *options, url)
-        out = _run(*command).stdout.decode()
+        out = run(*command).stdout
         if re.search(r"^Failed requests: +0$", out, re.M) or forgotten_connections() == before:
             break
     figures = dict(re.findall(r"^([A-Z][^:\n]+): +(\S+)", out, re.MULTILINE))
@@ -65,7 +58,6 @@ def apache_bench(server: Server, target: str, count: int, *options: str) -> dict
 def test_apache_bench(
     server: Server, store: RedisClient, target: str, options: tuple[str, ...]
 ) -> None:
-    """A thousand requests, fifty at once, are all complete, and none fails."""
     figures = apache_bench(server, target, 1000, *options)
     assert figures.get("Write errors", "0") == "0"
     assert figures.get("Non-2xx responses") == ("1000" if target == "/go/name" else None)

@@ -27,7 +27,7 @@ from ..conftest import Start
 from ..harness import Server
 from ..processes import has_signal
 from ..redisbox import PrivateRedis
-from ..small import redirected
+from ..small import fill, redirected
 from ..timing import PACE, TIMEOUT, wait_until
 
 # Servers with processes, threads and an event loop; all servers share the code for output.
@@ -52,15 +52,7 @@ class Pipe:
         os.mkfifo(path)
         self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         fcntl.fcntl(self.reader, fcntl.F_SETPIPE_SZ, 4096)
-        self._writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-
-    def fill(self) -> None:
-        """Fill the pipe. A write of up to a page is atomic (pipe(7)), so single bytes fill the
-        space that is too small for a page."""
-        for length in (4096, 1):
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    os.write(self._writer, b"x" * length)
+        self.writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
 
     def read(self) -> str:
         """Return the text that is in the pipe now."""
@@ -68,7 +60,7 @@ class Pipe:
 
     def close(self) -> None:
         os.close(self.reader)
-        os.close(self._writer)
+        os.close(self.writer)
 
 
 @pytest.fixture
@@ -96,7 +88,7 @@ def test_full_pipe_of_standard_error(start: Start, own: PrivateRedis, pipe: Pipe
     """Files are served although the pipe of standard error has no space for a line about Redis."""
     server = start("--workers", "2", redis=own.url(1), prefix=redirected(f"2> '{pipe.path}'"))
     assert fetch(server, "/guestbook").status == 200
-    pipe.fill()
+    fill(pipe.writer)
     own.kill()
     # Within a clock step after a reply, a broken connection does not count as an outage.
     time.sleep(0.1)
@@ -172,7 +164,7 @@ def test_end_without_a_reader(start: Start, pipe: Pipe) -> None:
     """A stopping server waits for the reader of its statistics for one second only."""
     server = start("--workers", "2", prefix=("sh", "-c", 'exec "$0" "$@"'))
     server.finish()
-    pipe.fill()
+    fill(pipe.writer)
     whole = [*server.command(), "--log"]
     shell = ["sh", "-c", f'exec "$0" "$@" 2> {pipe.path}', *whole]
     with subprocess.Popen(shell, stdout=subprocess.DEVNULL) as process:

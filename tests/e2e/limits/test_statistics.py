@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The statistics that a server writes when it stops."""
 
-import contextlib
 import os
 import re
 import signal
@@ -20,7 +19,7 @@ from ..client import FORM, Client, fetch, form, request
 from ..conftest import Start
 from ..harness import Server, is_sanitized
 from ..redisbox import PrivateRedis
-from ..small import cpu_seconds
+from ..small import cpu_seconds, fill
 from ..timing import PACE, TIMEOUT, undisturbed_test, wait_until
 
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
@@ -111,14 +110,6 @@ def test_resources_are_those_of_the_kernel(
     assert megabytes < 20 or is_sanitized(server.binary)
 
 
-def _fill(pipe: int) -> None:
-    os.set_blocking(pipe, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(pipe, bytes(4096))
-    os.set_blocking(pipe, True)
-
-
 @pytest.mark.shared_code
 @undisturbed_test(0.9)  # slightly less than OUTPUT_TIMEOUT
 def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
@@ -127,7 +118,7 @@ def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
     command = guarded(Server(binary, site, "unix:/nowhere").command())
     with os.fdopen(reader, "rb") as output, subprocess.Popen(command, stdout=writer) as server:
         assert any(b"confined" in line for line in output), "no banner"
-        _fill(writer)
+        fill(writer)
         os.close(writer)
         server.send_signal(signal.SIGTERM)
         time.sleep(0.5)
@@ -137,7 +128,6 @@ def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
 
 @pytest.mark.shared_code
 def test_statistics_of_nothing(start: Start) -> None:
-    """A server that served nothing reports 0 requests, without a division by zero."""
     server = start()
     assert server.stop() == 0
     figures = server.statistics()

@@ -7,14 +7,13 @@ import itertools
 import os
 import re
 import signal
-import socket
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from bench.host.sockets import accept_queue
+from bench.load.client import Client as PlainClient
 
 from .. import processes
 from ..claims import CLOSE, IDLE_TIME, REDIS_TIME, crowd, limit, of, of_kind, silent
@@ -69,52 +68,37 @@ def test_next_request_behind_a_download_in_flight(start: Start) -> None:
 
 
 @undisturbed_test(REDIS_TIME)
-def test_a_waiting_client_is_served(start: Start) -> None:
+def test_a_waiting_client_is_served(start: Start, own: PrivateRedis) -> None:
     """Clients that wait in the backlog or in a server's queue at SIGTERM are served."""
-    with PrivateRedis() as redis, contextlib.ExitStack() as stack:
-        server = start("--workers", "4", redis=redis.url(0))
+    with contextlib.ExitStack() as stack:
+        server = start("--workers", "4", redis=own.url())
         assert fetch(server, "/guestbook").status == 200
-        redis.pause()
-        clients = stack.enter_context(crowd(server, 60, request("GET", "/guestbook")))
-        server.send_signal(signal.SIGTERM)
-        # The signal handler sets the flag of all processes, and then shortens the backlog.
-        wait_until(lambda: longest_backlog(server.port) == 0, "the server has the signal")
-        redis.resume()
+        with own.paused():
+            clients = stack.enter_context(crowd(server, 60, request("GET", "/guestbook")))
+            server.send_signal(signal.SIGTERM)
+            # The signal handler sets the flag of all processes, and then shortens the backlog.
+            wait_until(lambda: longest_backlog(server.port) == 0, "the server has the signal")
         responses = [client.read() for client in clients]
         assert {(response.status, response.closes) for response in responses} == {(200, True)}
         assert server.wait() == 0
         assert server.statistics()["requests"] == "61"
 
 
-def _come_in(server: Server) -> list[socket.socket]:
-    """Connect clients one after another until a connection is refused; return the connected
-    clients."""
-    came: list[socket.socket] = []
-    while len(came) < 100:
-        one = socket.socket()
-        one.settimeout(0.05)
-        try:
-            one.connect((server.host, server.port))
-            one.sendall(request("GET", "/t/digits.txt", CLOSE))
-        except OSError:
-            one.close()
-            break
-        came.append(one)
+def _come_in(server: Server) -> list[PlainClient]:
+    """Connect clients one after another until a connection is refused; return the clients."""
+    came: list[PlainClient] = []
+    with contextlib.suppress(OSError):
+        while len(came) < 100:
+            came.append(PlainClient((server.host, server.port), 0.05))
+            came[-1].send(request("GET", "/t/digits.txt", CLOSE))
     return came
 
 
-def _is_left_alone(client: socket.socket) -> bool:
+def _is_left_alone(one: PlainClient) -> bool:
     """Return whether a client gets neither a byte nor a FIN for STOP_TIME seconds. The kernel
     resets such a client when the server ends."""
-    client.settimeout(STOP_TIME)
-    with client:
-        try:
-            client.recv(1)
-        except TimeoutError:
-            return True
-        except OSError:  # the server closed the listener after the connect
-            pass
-    return False
+    with one:
+        return one.rest(STOP_TIME) == (b"", False)
 
 
 @of_kind("not is_stalled_by_one")
@@ -129,7 +113,7 @@ def test_no_accepted_client_is_left_unserved(start: Start) -> None:
             # The parent gets the signal before a child can accept the client.
             server.send_signal(signal.SIGCONT)
             time.sleep(0.003 if server.children() else 0)
-        left = [client for client in _come_in(server) if _is_left_alone(client)]
+        left = [one for one in _come_in(server) if _is_left_alone(one)]
         assert not left, f"{len(left)} without a response"
     assert server.wait() == 0
 
@@ -208,7 +192,6 @@ def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.waits
 def test_ends_in_spite_of_clients(start: Start) -> None:
     """Idle clients, half requests and slow readers cannot delay the end of a server for long. With
     the usual timeouts half requests would get 408, and slow readers would delay it for minutes."""
@@ -281,7 +264,6 @@ def test_terminal_signals_everyone(start: Start) -> None:
 
 @pytest.mark.shared_code
 def test_started_where_signals_are_blocked(start: Start) -> None:
-    """Signals that were blocked before exec still stop the server."""
     server = start("--time-scale", "20", prefix=("env", "--block-signal"))
     with Client(server) as client:
         client.send_read(b"GET / HT")
@@ -290,7 +272,6 @@ def test_started_where_signals_are_blocked(start: Start) -> None:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_nohup(start: Start) -> None:
-    """A server that nohup(1) has started continues after SIGHUP (0.3 s)."""
     server = start(prefix=("nohup",))
     server.send_signal(signal.SIGHUP)
     assert fetch(server, "/t/digits.txt").status == 200
@@ -302,14 +283,6 @@ def test_nohup(start: Start) -> None:
 WORKERS = 40
 
 
-def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]]:
-    """Stop the server; count its system calls meanwhile, and the signals of its threads."""
-    trace = Trace(server, path)
-    assert server.stop() == 0
-    calls = trace.calls()
-    return calls, Counter(re.findall(r"^\d+ +--- (SIG\w+)", path.read_text(), re.MULTILINE))
-
-
 @pytest.mark.plain_build("sanitizers make calls of their own")
 @of("preforking", "prethreading")
 def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
@@ -318,15 +291,15 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
     before they check again. On a busy machine their signal may be late."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS), at_rest=True)
-    calls, _ = _stop_traced(server, tmp_path / "trace")
-    pauses = len(re.findall(r"p?poll\(NULL, 0, ", (tmp_path / "trace").read_text()))
+    trace = Trace(server, tmp_path / "trace")
+    assert server.stop() == 0
+    calls, pauses = trace.calls(), len(re.findall(r"poll\(NULL, 0, ", trace.path.read_text()))
     assert calls["accept4"] <= 3 * WORKERS + pauses
     assert server.stderr == ""
 
 
 @pytest.mark.plain_build("sanitizers make calls of their own")
 @pytest.mark.slow
-@pytest.mark.waits
 @of("preforking", "prethreading", "epoll", "multicore")
 def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
     """While a server stops, SIGALRM only rarely wakes the workers whose clients have sent half a
@@ -335,7 +308,8 @@ def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> No
     server = start("--workers", "8", at_rest=True)
     with silent(server, 8):
         tasks = len(server.pids()) + 8 * server.kind.shares_redis
-        _, signals = _stop_traced(server, tmp_path / "trace")
+        trace = Trace(server, tmp_path / "trace")
+        assert server.stop() == 0
+        trace.calls()
     rarely = limit("STOP_TIMEOUT") // limit("WAKE_DELAY")
-    assert signals["SIGALRM"] <= 1.5 * rarely * tasks
-    assert signals["SIGALRM"] >= rarely / 2
+    assert rarely / 2 <= trace.path.read_text().count("--- SIGALRM ") <= 1.5 * rarely * tasks

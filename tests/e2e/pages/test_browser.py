@@ -53,7 +53,8 @@ def _submit(page: Page) -> None:
 
 @pytest.mark.slow
 def test_write_a_remark(page: Page, server: Server) -> None:
-    """A remark that is written in the form appears on the page. A screenshot is saved."""
+    """A remark that is written in the form appears on the page; a script in it is shown as text. A
+    screenshot is saved."""
     expect(page.locator("li.remark.none")).to_have_count(1)
     _write(page, "Ann", "What a nice page 🐧")
     expect(page.locator("li.remark")).to_have_count(1)
@@ -68,50 +69,24 @@ def test_write_a_remark(page: Page, server: Server) -> None:
     picture = SCREENSHOTS / f"{server.name}.png"
     page.screenshot(path=picture, full_page=True)
     assert picture.stat().st_size > 5000
-
-
-@pytest.mark.slow
-def test_markup_is_not_run(page: Page) -> None:
-    """Scripts in remarks and names are shown as text."""
     evil = '<img src=x onerror="window.evil=1"><script>window.evil=1</script>\' " </textarea>'
-    _write(page, evil[:90], evil)
-    expect(page.locator("li.remark")).to_have_count(1)
-    expect(page.locator("li.remark")).to_contain_text(evil)
     _write(page, "", evil)
     expect(page.locator("[name=guest-remarks]")).to_have_value(evil)
+    _write(page, evil[:90], evil)
+    expect(page.locator("li.remark").first).to_contain_text(evil)
     assert page.evaluate("window.evil") is None
     assert page.locator("img[src=x]").count() == 0
 
 
-# The positions of the letters A and C on the screen, in pixels from the left.
-PLACES_OF_A_AND_C = """
+PLACE_OF_A = """
 element => {
-    const text = element.firstChild;
-    return ["A", "C"].map(letter => {
-        const range = document.createRange();
-        const at = text.data.indexOf(letter);
-        range.setStart(text, at);
-        range.setEnd(text, at + 1);
-        return range.getBoundingClientRect().left;
-    });
+    const text = element.firstChild, at = text.data.indexOf("A"), range = document.createRange();
+    range.setStart(text, at);
+    range.setEnd(text, at + 1);
+    return range.getBoundingClientRect().left;
 }
 """
-
-
-def test_text_is_not_turned_around(page: Page, database: RedisClient) -> None:
-    """Stored characters that change the direction of text do not change what is shown."""
-    turned = [
-        f"{turning}ABC" for turning in ("\u202e", "\u202b\u202e", "\u2067\u202e", "\u202e\u2068")
-    ]
-    turned.append("\u0085\u009bABC")
-    for text in reversed(turned):  # the newest remark is first
-        database.do("RPUSH", "guestbook_remarks", text, "between")
-    page.reload()
-    remarks = page.locator("li.remark p", has_text="ABC")
-    expect(remarks).to_have_text(["\ufffd" * (len(text) - 3) + "ABC" for text in turned])
-    for index in range(len(turned)):
-        left_of_a, left_of_c = remarks.nth(index).evaluate(PLACES_OF_A_AND_C)
-        assert left_of_a < left_of_c
+"""The position of the letter A on the screen, in pixels from the left."""
 
 
 def test_text_from_right_to_left(page: Page, database: RedisClient) -> None:
@@ -119,7 +94,7 @@ def test_text_from_right_to_left(page: Page, database: RedisClient) -> None:
     database.do("RPUSH", "guestbook_remarks", "שלום ABC", "ABC שלום")
     page.reload()
     remarks = page.locator("li.remark p")
-    ltr, rtl = (remarks.nth(index).evaluate(PLACES_OF_A_AND_C)[0] for index in (0, 1))
+    ltr, rtl = (remarks.nth(index).evaluate(PLACE_OF_A) for index in (0, 1))
     assert ltr < rtl
 
 

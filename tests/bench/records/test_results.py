@@ -16,9 +16,11 @@ from bench.records.points import BY_KEY, Point, Spread, data_points, runs_in_wor
 from bench.records.results import SCHEMA_VERSION, flag_outliers
 from bench.records.run import Reason, Run
 from bench.records.store import CSV_COLUMNS, csv_of, csv_row, load, make_folder, save
+from bench.records.values import toml_of
 
 from ..report.made import NOW, of_memory, results_of
 
+CASES = toml_of(Path(__file__).with_name("results.toml"))
 RECORDED = Path(__file__).parents[1] / "recorded"
 
 
@@ -189,20 +191,7 @@ def test_the_typical_one_of_runs_without_a_rate_has_their_median() -> None:
     assert (cell.spread("rate"), BY_KEY["probed"].read(cell.typical)) == (None, 3000.0)
 
 
-@pytest.mark.parametrize(
-    ("rates", "bounds", "lower_bound", "bottleneck"),
-    [
-        ((9000, 10_000, 11_000), (False, False, False), False, "server"),
-        ((9000, 10_000, 11_000), (False, True, False), True, "load"),
-        ((9000, 10_000, 11_000), (True, False, False), True, "load"),
-        ((9000, 10_000, 11_000), (False, False, True), False, "server"),
-        ((9000, 11_000), (True, False), True, "load"),
-        # A higher second rate would make the median higher, too.
-        ((9000, 11_000), (False, True), True, "load"),
-        ((9000, 10_000, 11_000, 12_000), (False, False, True, False), True, "load"),
-        ((9000, 10_000, 11_000, 12_000), (False, False, False, True), False, "server"),
-    ],
-)
+@pytest.mark.parametrize(("rates", "bounds", "lower_bound", "bottleneck"), CASES["medians"])
 def test_a_median_is_a_lower_bound_where_it_could_be_higher(
     rates: tuple[int, ...], bounds: tuple[bool, ...], lower_bound: bool, bottleneck: str
 ) -> None:

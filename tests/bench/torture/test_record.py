@@ -28,6 +28,7 @@ from bench.records.torture import (
     share,
     verdict,
 )
+from bench.records.values import toml_of
 from bench.report.page import torture as words
 from bench.report.page.build import build
 from bench.report.page.torture import document
@@ -40,25 +41,14 @@ from ..accessible import hindrances, opened
 from ..report.conftest import plain
 from .conftest import eventful, made_cell, made_record, phase
 
+CASES = toml_of(Path(__file__).with_name("record.toml"))
 SILENT = ATTACKS["connect-only"]
 KILLED = ATTACKS["redis-killed"]
 SIGTERM = ATTACKS["sigterm"]
 FEW = ATTACKS["few-descriptors"]
 
 
-@pytest.mark.parametrize(
-    ("rate", "word"),
-    [
-        (900.0, "served"),
-        (717.0, "served"),
-        (715.0, "slower"),
-        (400.0, "slower"),
-        (395.0, "much slower"),
-        (80.0, "much slower"),
-        (75.0, "waiting"),
-        (0.0, "waiting"),
-    ],
-)
+@pytest.mark.parametrize(("rate", "word"), CASES["verdicts"])
 def test_verdicts(rate: float, word: str) -> None:
     cell = made_cell(during=phase(rate))
     assert (verdict(cell, SILENT), share(cell)) == (word, rate / 800)
@@ -435,7 +425,6 @@ def test_the_report_reads_a_robustness_test(tmp_path: Path) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1280])
 def test_in_a_browser(browser: Browser, tmp_path: Path, width: int) -> None:
-    """The page, opened from disk, fetches nothing, fits the window, and is accessible."""
     file = tmp_path / "torture.html"
     file.write_text(document(eventful()).html())
     with opened(browser, file.as_uri(), viewport={"width": width, "height": 800}) as page:

@@ -211,14 +211,7 @@ def test_impossible_findings_come_first_and_give_the_reason() -> None:
     assert why_impossible(spec(100), found) is None
 
 
-@pytest.mark.parametrize(
-    ("port_range", "reserved", "ports"),
-    [
-        ("32768\t60999\n", "\n", 28_232),
-        ("1024 65535", "8080,9000-9002,70", 64_512 - 4),
-        ("5000 5000", "", 1),
-    ],
-)
+@pytest.mark.parametrize(("port_range", "reserved", "ports"), CASES["ports"])
 def test_usable_ports(port_range: str, reserved: str, ports: int) -> None:
     assert usable_ports(port_range, reserved) == ports
 

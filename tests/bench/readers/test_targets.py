@@ -108,24 +108,7 @@ TRACED.calls = CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0)
 @pytest.mark.parametrize(
     ("runs", "status", "patterns"),
     [
-        ("epoll 10", 1, ["^These results have no targets.\n$"]),
-        ("epoll 10; nginx 9; epoll 30 page; go 100 page", 1, ["met .at most 0.33", "1 of 2 met"]),
-        ("poll 10 kept; poll 90 kept idle", 1, ["no target"]),
-        (
-            "poll 25; baseline-poll 20; poll 25 more; baseline-poll 20 more",
-            0,
-            ["redirect, 100 at once", "redirect, 500 at once"],
-        ),
-        ("forking 100; forking 110 many", 0, ["redirect, 15,000 at once"]),
-        (
-            CROWDED,
-            1,
-            [
-                r"15,000 at once +epoll .* 1\.20 +met \(at most 1\.25\)",  # the baseline
-                r"0\.67 +0\.60 +missed \(at most 0\.48\), out of reach",
-                "2 missed targets are out of reach, ",
-            ],
-        ),
+        *CASES["printed"],
         ([of_memory(3_000_000)], 0, [r"3,000,000 +1,000 +met"]),
         ([of_memory(2_000_000 + 1000 * (BYTES_TARGET + 1))], 1, [r" 1,025 +missed"]),
         # two of three runs are above the target, in any order

@@ -171,17 +171,9 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
     assert [run.outlier for run in runs] == [False, False, False, True], "a failed run has no rate"
 
 
-@pytest.mark.parametrize(
-    ("runs", "words"),
-    [
-        ({20: 1, 100: 1}, "one run"),
-        ({20: 3, 100: 3}, "median of 3 runs"),
-        ({1000: 3, 20: 1, 100: 3}, "one run, at 100, 1,000 the median of 3"),
-        ({20: 2, 100: 3}, "median of 2 runs, at 100 the median of 3"),
-    ],
-)
-def test_the_number_of_runs_is_shown(runs: dict[int, int], words: str) -> None:
-    made = [held(level=level, run=n) for level, often in runs.items() for n in range(often)]
+@pytest.mark.parametrize(("runs", "words"), CASES["runs"])
+def test_the_number_of_runs_is_shown(runs: dict[str, int], words: str) -> None:
+    made = [held(level=int(level), run=n) for level, often in runs.items() for n in range(often)]
     assert runs_in_words(data_points(results_of(made)).values()) == words
 
 

@@ -14,10 +14,6 @@ from bench.load.crowd import Exchange, Late, Outcome, Page, exchanges_of, judge
 from bench.records.errors import UserError
 from bench.records.torture import (
     CrowdTally,
-    Ending,
-    LeftOver,
-    Phase,
-    Remarks,
     TortureCell,
     broken,
     disturbed,
@@ -89,42 +85,9 @@ def test_what_is_lost() -> None:
     assert lost(cell, FEW) == {"failed": 6, "unavailable": 5, "refused": 1}, "with the crowd"
 
 
-def badly(words: str, obeyed: bool = True) -> Ending:
-    return Ending(obeyed=obeyed, well=False, words=words)
-
-
-def during(**outcomes: int) -> dict[str, Phase]:
-    return {"during": phase(800.0, good=5, **outcomes)}
-
-
-def kept(answered: int, **lost: int) -> dict[str, Remarks]:
-    return {"remarks": Remarks(answered=answered, **lost)}
-
-
 @pytest.mark.parametrize(
     ("fields", "words"),
-    [
-        ({"before": phase(0.0, failed=3)}, "served no client before the attack"),
-        ({"died": badly("was ended by SIGSEGV")}, "was ended by SIGSEGV by itself"),
-        ({"back_after_s": None}, "had not recovered 15 s after the attack"),
-        (kept(1200, missing=2), "2 of 1,200 confirmed remarks are not in Redis"),
-        (kept(9, missing=1), "1 of 9 confirmed remarks is not in Redis"),
-        (kept(9, twice=1), "1 remark is in Redis more than once"),
-        (during(wrong=2), "2 responses were complete but wrong"),
-        (during(wrong=1), "1 response was complete but wrong"),
-        (
-            {"after": phase(800.0, good=5, unavailable=1)},
-            "1 request had no correct response before or after the attack",
-        ),
-        (
-            {"left_over": LeftOver(connections=7)},
-            "7 connections left after all clients had disconnected",
-        ),
-        ({"left_over": LeftOver(processes=1)}, "1 process left after all clients had disconnected"),
-        ({"left_over": LeftOver(threads=3)}, "3 threads left after all clients had disconnected"),
-        ({"ended": [badly("", obeyed=False)]}, "did not end after SIGTERM and was killed"),
-        ({"ended": [badly("ended with status 7")]}, "ended with status 7 after SIGTERM"),
-    ],
+    [*CASES["broken"], ({"back_after_s": None}, "had not recovered 15 s after the attack")],
 )
 def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
     cell = made_cell(**fields)

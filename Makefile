@@ -2,7 +2,7 @@
 # ZeroHTTPd Seven.  `make help` lists the targets.
 
 # From the environment, make uses only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. Other variables, such
-# as NAME or SERVER, have common names, so make accepts them only on its command line.
+# as NAME or SERVER, have common names, so they are accepted only on make's command line.
 $(foreach name,ALL ARGS BIN BUILD FILE BASELINE FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDENT STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
 # If scripts/foreign-variables is missing, as in a copy of only the sources, sed reads /dev/null.
@@ -34,8 +34,8 @@ BASELINE ?= build/baselines
 EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
 # A server that needs more than the C library has a file NN_name/ldflags with the options of the
 # linker. If the preprocessor fails on the server's main.c, or the linker does not find the library,
-# the server is left out. A student may have written `ldflags`, and every make reads it with your
-# rights. So the options are quoted, and make expands them and the names of files only once.
+# make omits the server. A student may have written `ldflags`, and make runs with your rights. So the
+# options are quoted, and make expands the options and the files' names only once.
 ldflags = $(if $(wildcard $(1)/ldflags),$(foreach word,$(file <$(1)/ldflags),'$(subst ','\'',$(word))'))
 libraries = $(filter '-l%,$(call ldflags,$(1)))
 try = $(COMPILE) -E $(1)/main.c >/dev/null && $(if $(call libraries,$(1)),echo 'int main(void) \
@@ -52,7 +52,7 @@ ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%) $(BUILD)/tests/unit/portable_coroutine
-# Fuzz targets, each with a folder of inputs, and the sources that they share.
+# Fuzz targets, each with a folder of inputs, and their shared sources.
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_PARTS := $(filter-out tests/fuzz/fuzz_%.c tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
 FUZZ_REPLAYS = $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
@@ -65,16 +65,16 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
-# Tests write to a temporary folder in place of /tmp, and the browser and Ansible use the folder in
-# place of the home folder. Servers that do not run as root need access to this folder. If a test
-# calls make, that make gets no flags of this make.
+# Tests use a temporary folder instead of /tmp; the browser and Ansible use it instead of the home
+# folder. Servers that do not run as root need access to this folder. A make that a test runs gets no
+# flags from this make.
 PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
-# Many tests, above all in tests/e2e, wait for a timeout most of the time. So more tests run at the
-# same time than there are processors. tests/options.py sets the order of the tests.
+# Many tests, above all in tests/e2e, wait for a timeout most of the time. So the number of parallel
+# tests exceeds the number of processors. tests/options.py sets the order of the tests.
 PARALLEL = -n $(1) --dist loadgroup --no-loadscope-reorder
-# A make that uses all processors, or N processors for `make -jN`.
+# make with all processors, or with N processors for `make -jN`.
 MAKE_ALL = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
@@ -113,7 +113,7 @@ lab: ##- Benchmark: make four one-core hosts on this machine (2 s, as root; inst
 	@$(if $(filter down,$(ARGS)),,$(SETUP) build bench hosts)
 	@scripts/lab $(if $(filter down,$(ARGS)),,up) $(ARGS)
 
-# For scripts, doctor exits with 1 if a check fails. Here the printed text is enough.
+# doctor exits with 1 if a check fails, for scripts. Here the printed text is enough.
 doctor: ##- Benchmark: check this machine and print fixes (2 s; installs Python packages: 40 MB); ARGS as for bench
 	@$(SETUP) read
 	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1
@@ -164,7 +164,7 @@ timeline: ##- Learn: draw the system calls of each server (30 s; installs strace
 	@$(ZEROHTTPD) timeline $(if $(SERVER),--servers $(call quoted,SERVER)) \
 		$(if $(SCENARIO),--scenario $(call quoted,SCENARIO)) $(ARGS)
 
-# The variable turns off a notice of the theme about other versions of MkDocs.
+# The variable disables a notice of the theme about other versions of MkDocs.
 site: ## Learn: make the web site: the annotated source and all documents (15 s; installs MkDocs: 27 MB)
 	@$(SETUP) site
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build
@@ -201,8 +201,8 @@ new: ## Learn: create a server of your own (1 s; installs what bench installs): 
 	@$(SETUP) build bench
 	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
 
-# The grader builds the graded program in a sandbox. Make builds the libraries, and the seven servers
-# to which the program is compared.
+# The grader builds the graded program in a sandbox. make builds the libraries, and the seven servers,
+# with which the grader compares the program.
 SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
 BUILD_GRADER = { $(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) && \
 	$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a && \
@@ -227,7 +227,7 @@ torture: ##- Benchmark: test the robustness of servers under attack (5 min; inst
 baselines: $(BASELINES:%=$(BASELINE)/%) $(BASELINE)/first $(BASELINE)/without.so ##- Benchmark: build the baselines: a minimal server of each architecture (5 s)
 	@: # see all
 
-# The lab needs root. For other users, the lab's tests are skipped and its packages not installed.
+# The lab needs root. For other users, its tests are skipped, and its packages are not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## Contribute: run the tests of a commit (5 min; installs 370 MB); ARGS="-k guestbook --server epoll"
 test-all: ##- Contribute: run all tests before a merge (16 min; installs 370 MB); ARGS=--every-server repeats the shared tests in each server
@@ -265,7 +265,7 @@ unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 faults: build/faults.so build/intruder.so ##- Contribute: build the libraries that tests load into servers (2 s)
 
 # The fuzzer of whole exchanges uses one processor for TIME seconds. A second processor runs the fuzzer
-# of the parsers for half of this time, and then the property tests. Findings are written to
+# of the parsers for half of this time, and then the property tests. The fuzzers write findings to
 # build/fuzz/found. After you have fixed a fault, move its input to tests/fuzz/corpus.
 TIME ?= 30
 FUZZ_FLAGS = -artifact_prefix=build/fuzz/found/ -timeout=20
@@ -318,7 +318,7 @@ $(BIN)/$(call name,$(1)): $$(call objects,$$(sort $$(wildcard $(1)/*.c))) $$(ARC
 endef
 $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 
-# Make a new archive each time, so that it has no object of a deleted source.
+# Make a new archive each time, without objects of deleted sources.
 $(ARCHIVE): $(call objects,$(LIB) $(STOREY))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -328,8 +328,8 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 	$(call say,LD,$@)
 	$(Q)$(LINK) $(filter %.o,$^) $(ARCHIVE) -lcmocka $(LDLIBS) -o $@
 
-# The tests of coroutines need two sources of 10_coroutines. A second program has these tests and
-# sources with the portable way to switch stacks (10_coroutines/stack.h).
+# The tests of coroutines need two sources of 10_coroutines. A second program runs these tests with
+# the portable way to switch stacks (10_coroutines/stack.h).
 COROUTINE = 10_coroutines/stack.c 10_coroutines/coroutine.c
 $(BUILD)/tests/unit/test_coroutine: $(call objects,$(COROUTINE))
 $(BUILD)/tests/unit/portable_coroutine: tests/unit/test_coroutine.c $(COROUTINE) \
@@ -337,7 +337,7 @@ $(BUILD)/tests/unit/portable_coroutine: tests/unit/test_coroutine.c $(COROUTINE)
 	$(call say,LD,$@)
 	$(Q)$(COMPILE) -DPORTABLE_SWITCH $(filter-out %.h,$^) $(LDFLAGS) -lcmocka $(LDLIBS) -o $@
 
-# The linker replaces realloc by __wrap_realloc, so that a fuzz input decides when memory runs out.
+# The linker replaces realloc by __wrap_realloc, so that a fuzz input determines when memory runs out.
 FUZZED = $(FUZZ_PARTS) $(filter-out lib/net/% lib/process/%,$(LIB)) ops/cache.c ops/budget.c
 FUZZ_OBJECTS = $(call objects,$(FUZZED))
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o \
@@ -356,7 +356,7 @@ $(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
 	$(call say,LD,$@)
 	$(Q)$(LINK) $^ $(LDLIBS) -o $@
 
-# These libraries replace functions of the C library, with types that ISO C does not allow.
+# These libraries replace functions of the C library, with type conversions that ISO C forbids.
 build/%.so: tests/faults/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -373,7 +373,7 @@ $(BASELINE)/%: baselines/%.c $(wildcard baselines/*.h) lib/config.h Makefile
 	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(call libraries,$*) $(LDLIBS) -o $@
 $(BASELINE)/10_coroutines: 10_coroutines/stack.c 10_coroutines/stack.h 10_coroutines/limits.h
 
-# Only pyproject.toml has the version.
+# The version is only in pyproject.toml.
 $(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
 $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 

@@ -14,11 +14,11 @@
  * connects).  All other clients wait for the process, in the kernel's backlog.
  *
  * Where does a half-done request live?  On the stack of blocking_serve().
- * There is never more than one such request.
+ * There is never more than one half-done request.
  *
- * What does it cost?  Only the work itself: no second process, no switch, no
- * lock.  For one client at a time no server is cheaper.  But while the process
- * waits for Redis, the CPU is idle, even if the queue is long.
+ * What does it cost?  Only the work itself: no second process, no context
+ * switch, no lock.  For one client at a time no server is cheaper.  But while
+ * the process waits for Redis, the CPU is idle, even if the queue is long.
  *
  * What happens at the limit?  The backlog fills.  Then the kernel drops
  * connection requests, and the clients' kernels repeat them after 1, 2, 4 ...
@@ -27,9 +27,9 @@
  * until its timeout.  So no connection is kept alive here: one idle browser
  * would block all other clients.
  *
- * What to try: let one client send half a request, and see what another client
- * gets meanwhile.  docs/tutorial/book/01-iterative.md has the commands, and
- * what to expect.
+ * What to try: send half a request with one client, and see what another client
+ * receives.  docs/tutorial/book/01-iterative.md has the commands and the
+ * expected results.
  *
  * To see it: `strace -e trace=network,close ./iterative`, and load a page:
  * accept4, recvfrom, sendmsg or sendto, shutdown, close, and only then the next
@@ -44,8 +44,8 @@ static const struct architecture architecture = {
     .calls = {BLOCKING_CALLS},
 };
 
-/* A client in the backlog waits for this process, because there is no other.
-   Called only while the client that is being served sends nothing. */
+/* A client in the backlog waits for this process: there is no other process.
+   Called only while the served client sends nothing. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
     return server_has_backlog();

@@ -19,17 +19,17 @@
  * blocking_serve().  A child that crashes affects only its own client.
  *
  * What does it cost?  A fork, an exit and a wait for each connection: the
- * kernel copies the page tables and frees them again.  Together these cost more
- * than all the rest of a small request.
+ * kernel copies the page tables and frees them again.  Together these calls
+ * cost more than the rest of a small request.
  *
  * What happens at the limit?  If CHILDREN_LIMIT children are alive (fewer if
  * memory is short, see main()), the parent stops accepting until a child ends;
  * other clients wait in the backlog.  If fork() fails, the accepted client
  * waits until a child ends.  In both cases no connection is kept alive.
  *
- * A lesson of its own: who owns a socket after fork()?  Both processes.  A
- * connection to Redis can outlive the child that used it, if the parent knows
- * in which state the child left it (net/children.h).
+ * Who owns a socket after fork()?  Both processes.  A connection to Redis can
+ * outlive the child that used it, if the child reports the connection's state
+ * (net/children.h).
  *
  * What to try: kill -9 a child while three clients are being served, and see
  * which clients fail; then do the same with 04.  The commands:
@@ -69,14 +69,14 @@ static void reap_children(void) {
         children_stop(&children); /* children close idle connections */
 }
 
-/* The parent formats the date: if each child did, the kernel would copy more
-   pages. */
+/* The parent formats the date: if each child formatted it, the kernel would
+   copy more pages. */
 static void fork_child(struct worker *worker, const struct client *client) {
     size_t slot;
     pid_t child;
 
     cached_time_set(&worker->cached_time, time(NULL));
-    /* If no more processes are allowed, some child must end first. */
+    /* If no more processes are allowed, a child must end first. */
     while ((child = children_fork(&children, &slot)) < 0 &&
            !server_is_out_of_time()) {
         shortage_report("processes");

@@ -30,11 +30,11 @@
  * waits in the backlog and no worker is free, no connection is kept alive.  A
  * connection that was already idle holds its worker until IDLE_TIMEOUT.
  *
- * What to try: a Redis whose replies come 5 ms late, and 1, 2, 10, 100 workers.
+ * What to try: delay Redis' replies by 5 ms, and use 1, 2, 10 and 100 workers.
  * The commands, and what to expect: docs/tutorial/book/03-preforking.md.
  *
  * To see it: `ss -tlnp 'sport = :8000'`, while it runs: one listening socket,
- * and 101 processes that have it.
+ * and 101 processes that share it.
  */
 #include "config.h"
 #include "net/blocking.h"
@@ -56,8 +56,8 @@ static const struct architecture architecture = {
 
 static struct children workers;
 
-/* For each worker, in shared memory: whether it has a client.  These flags are
-   not a count, because a worker that is killed could not decrement it. */
+/* For each worker, in shared memory: whether it has a client.  There is no
+   counter, because a killed worker could not decrement it. */
 static _Atomic bool *is_busy;
 
 /* Does a connection wait because no worker is free?  The backlog is checked

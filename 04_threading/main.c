@@ -21,9 +21,9 @@
  * use (the pool, the cache of open files) needs a lock.  A crash of one thread
  * ends all threads.
  *
- * What does it cost?  A thread is created and ended for each connection.  It
- * has a stack and a record in the kernel, but no new address space, so it is
- * far cheaper than a fork.
+ * What does it cost?  A thread is created and ended for each connection.  A
+ * thread has a stack and a record in the kernel, but no new address space, so
+ * it is far cheaper than a fork.
  *
  * What happens at the limit?  CHILDREN_LIMIT, the descriptors and the memory
  * limit the number of threads.  At the limit the main thread sleeps in
@@ -31,15 +31,15 @@
  * system allows fewer threads, a client that was accepted waits until a thread
  * ends.  At both limits no connection is kept alive.
  *
- * A connection to Redis outlives the thread that uses it: it goes back to a
- * pool, which a lock guards (net/redis/pool.h).  In 02_forking no lock is
- * needed, but returning a connection to the parent is difficult.
+ * A connection to Redis outlives the thread, which returns it to a pool.  A
+ * lock guards the pool (net/redis/pool.h).  In 02_forking no lock is needed,
+ * but returning a connection to the parent is difficult.
  *
  * What to try: compare the cost of a request here and in 02.  The commands, and
  * what to expect: docs/tutorial/book/04-threading.md.
  *
  * To see it: `gdb -p $(pgrep -x threading) -batch -ex 'thread apply all bt'`,
- * while a client has sent half a request: the main thread sleeps in accept4,
+ * while a client has sent half a request.  The main thread sleeps in accept4,
  * the client's thread sleeps in recv, which blocking_serve has called.
  */
 #include "config.h"
@@ -130,9 +130,9 @@ static bool create_thread(struct server *server, const struct client *client,
     return error == 0;
 }
 
-/* Wakes the sleeping threads, so that they see that the server stops.  A signal
-   for the process wakes only one thread, so it is passed on to each.  Returns
-   false when no thread is left. */
+/* Wakes the sleeping threads, so that they check whether the server stops.  A
+   signal for the process wakes only one thread, so it is passed on to each.
+   Returns false when no thread is left. */
 static bool wake_threads(void) {
     struct thread *thread;
 
@@ -144,8 +144,8 @@ static bool wake_threads(void) {
     return any;
 }
 
-/* If threads or memory have run out, some thread must end first; the client
-   waits meanwhile. */
+/* If threads or memory have run out, a thread must end first; until then the
+   client waits. */
 static void create_thread_for(struct server *server,
                               const struct client *client,
                               const pthread_attr_t *attributes) {

@@ -42,8 +42,8 @@
  * (net.core.somaxconn, usually 4,096).  03_preforking has no queue, because
  * processes cannot easily pass on a connection: each worker accepts for itself.
  *
- * What to try: more clients than workers, and where they wait, here and in 03.
- * The commands, and what to expect: docs/tutorial/book/05-prethreading.md.
+ * What to try: start more clients than workers, and see where they wait, here
+ * and in 03.  Commands and results: docs/tutorial/book/05-prethreading.md.
  *
  * To see it: `gdb -p $(pgrep -x prethreading) -batch -ex 'print queue.count'`,
  * with --workers 2 and five clients that have sent half a request: prints 3.
@@ -94,15 +94,15 @@ static void queue_put(const struct client *client) {
     queue.ring[(queue.first + queue.count) % queue.size] = *client;
     queue.count++;
     pthread_mutex_unlock(&queue.lock);
-    /* Wakes one thread, not all: no thundering herd. */
+    /* Wakes one thread: waking all would be a thundering herd. */
     pthread_cond_signal(&queue.changed);
 }
 
 /* Sleeps until there is a client.  Returns false if there will be no more. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
-    /* Not `if`: before the woken thread gets the lock, another thread may take
-       the client. */
+    /* `while`, not `if`: before the woken thread gets the lock, another thread
+       may take the client. */
     while (queue.count == 0 && !queue.closed)
         pthread_cond_wait(&queue.changed, &queue.lock);
     bool taken = queue.count > 0;
@@ -170,15 +170,15 @@ static bool start_thread(struct server *server, struct thread *threads,
     return error == 0;
 }
 
-/* Wakes the sleeping threads, so that they see that the server stops.  A signal
-   for the process wakes only one thread, so it is passed on to each. */
+/* Wakes the sleeping threads, so that they check whether the server stops.  A
+   signal for the process wakes only one thread, so it is passed on to each. */
 static void wake_threads(const struct thread *threads, size_t count) {
     for (size_t i = 0; i < count; i++)
         pthread_kill(threads[i].id, SIGALRM);
 }
 
 /* The threads serve the rest of the queue, and end.  A thread that sleeps in
-   another call is woken again and again until it has ended. */
+   another call is woken repeatedly until it has ended. */
 static void end_threads(struct thread *threads, size_t count) {
     queue_close();
     for (size_t i = 0; i < count; i++)

@@ -6,15 +6,15 @@
  *     clients          this process                            kernel
  *
  *     A --------+    +--------------------------+   poll     +-------------+
- *     B --------+--> | array: listener, A, B, C,| ---------> | looks at    |
- *     C --------+    |  Redis; each that is     | <--------- | every one   |
- *     Redis ----+    |  ready: go on as far as  |  "A, Redis"| of them     |
- *                    |  it goes without sleep   |            +-------------+
+ *     B --------+--> | array: listener, A, B, C,| ---------> | checks      |
+ *     C --------+    |  Redis; serves each that | <--------- | every one   |
+ *     Redis ----+    |  is ready until its next |  "A, Redis"| of them     |
+ *                    |  call would sleep        |            +-------------+
  *                    +--------------------------+
  *
  * Who waits, and where?  poll() is the only call that waits for the network,
  * and it waits for all clients.  Every other call on a socket returns at once;
- * if it would have to wait, the loop goes on with another client.
+ * if it would have to wait, the loop continues with another client.
  *
  * Where does a half-done request live?  In its `struct event_conn`, on the
  * heap: a state machine instead of a stack.  A request that waits for Redis is
@@ -22,21 +22,21 @@
  * come in order.
  *
  * What does it cost?  The array belongs to the program, so a change of interest
- * is an assignment and costs no system call.  But each poll() hands the whole
+ * is an assignment and costs no system call.  But each poll() passes the whole
  * array to the kernel, which checks every descriptor; then the program searches
- * for the ready ones.  So the cost of one event grows with the number of
- * connections, idle ones too.
+ * for ready descriptors.  So the cost of one event grows with the number of
+ * connections, including idle ones.
  *
  * What happens at the limit?  At the limit of descriptors the server stops
  * accepting until a client leaves; other clients wait in the backlog.  The
  * server uses only one core: a handler that computes delays all clients (try
  * /sorted).
  *
- * What to try: 2,000 silent clients, and what one more request costs, here and
- * in 07.  The commands, and what to expect: docs/tutorial/book/06-poll.md.
+ * What to try: connect 2,000 silent clients, and measure one more request, here
+ * and in 07.  Commands and results: docs/tutorial/book/06-poll.md.
  *
  * To see it: `strace -e trace=/poll ./poll`, with some clients that have sent
- * half a request: each call (ppoll on ARM) gets the descriptors of all of them.
+ * half a request: each call (ppoll on ARM) receives all their descriptors.
  */
 #include "config.h"
 #include "net/readiness.h"
@@ -94,7 +94,7 @@ static bool watch(void *context, struct event_source *source,
 }
 
 /* Sleeps until a descriptor is ready, and serves all that are ready.  The loop
-   goes from the end to the front.  An entry removed meanwhile is replaced by an
+   runs from the end to the front.  An entry removed meanwhile is replaced by an
    entry that was checked already; an entry added meanwhile is not checked this
    time. */
 static void run_round(struct loop *loop, struct evented *evented) {

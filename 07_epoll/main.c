@@ -7,14 +7,14 @@
  *
  *     A --------+    +--------------+  epoll_wait  +----------------------+
  *     B --------+--> | watched set: | -----------> | for each ready one:  |
- *     C --------+    | A B C Redis  |  "A, Redis"  |   go on as far as it |
- *     Redis ----+    +--------------+              |   goes without sleep |
+ *     C --------+    | A B C Redis  |  "A, Redis"  |   serve it until its |
+ *     Redis ----+    +--------------+              |   next call sleeps   |
  *                       ^                          +----------------------+
  *                       +--- epoll_ctl: only what changed ---+
  *
  * Who waits, and where?  epoll_wait() is the only call that waits for the
  * network, and it waits for all clients.  Every other call on a socket returns
- * at once; if it would have to wait, the loop goes on with another client.
+ * at once; if it would have to wait, the loop continues with another client.
  *
  * Where does a half-done request live?  In its `struct event_conn`, on the
  * heap: a state machine instead of a stack.  A request that waits for Redis is
@@ -36,8 +36,8 @@
  * computes.  The commands, and what to expect: docs/tutorial/book/07-epoll.md.
  *
  * To see it: `strace -e trace=/epoll ./epoll`: no epoll_ctl for `curl -0
- * localhost:8000`, which sends its request at once; EPOLL_CTL_ADD for a client
- * that stays.  (On ARM, and with musl, strace shows epoll_pwait instead.)
+ * localhost:8000`, which sends its request at once; EPOLL_CTL_ADD for an idle
+ * client.  (On ARM, and with musl, strace shows epoll_pwait instead.)
  */
 #include "config.h"
 #include "net/readiness.h"
@@ -68,7 +68,7 @@ static void loop_init(struct loop *loop) {
 }
 
 /* Reports the changed interest to the kernel, with one system call; the kernel
-   remembers it.  The kernel removes a closed descriptor from the set. */
+   stores it.  The kernel removes a closed descriptor from the set. */
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {
     struct loop *loop = context;

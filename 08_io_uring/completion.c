@@ -60,7 +60,7 @@ static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
  * After the last response, shutdown(2) and close(2) remain system calls.  As
  * operations of the ring they would cost more CPU time.  A close adds 4 % to a
  * short request, because its result is one more entry of a queue.  A chain of
- * both adds 13 to 40 %, because the kernel gives a shutdown to a worker thread
+ * both adds 13 to 40 %, because a worker thread runs the shutdown
  * (course/experiments/chain.toml).
  */
 static void begin_send(struct loop *loop, struct ring_conn *conn,
@@ -267,7 +267,7 @@ static void take_replies(struct loop *loop) {
         drive(loop, (struct ring_conn *)conn);
 }
 
-/* ---- Rounds ---- */
+/* ---- Loop iterations ---- */
 
 void completion_init(struct loop *loop, struct server *server) {
     *loop = (struct loop){.accepting = false};

@@ -13,18 +13,18 @@
  *                  both queues are in shared memory
  *
  * Who waits, and where?  io_uring_enter() waits for all clients: it submits the
- * operations of this loop iteration, and sleeps until one is complete.  07
- * learns that a socket is ready, and then makes a call.  This server has
- * submitted the operation before, and learns its result.
+ * operations of this loop iteration, and sleeps until one is complete.  To 07
+ * the kernel reports a ready socket, and then 07 makes a call.  This server
+ * submits the operation first; the kernel reports its result.
  *
  * Where does a half-done request live?  In its `struct ring_conn`, as in 07.
  * But while an operation is in flight, its memory belongs to the kernel, even
- * if the client has timed out.  completion.h says who owns a buffer, and when.
+ * if the client has timed out.  completion.h explains who owns a buffer when.
  *
  * What does it cost?  One system call for each loop iteration; 07 makes one for
  * each step of each request.  (To end a connection, and to send a file, this
- * server makes the calls of 07.)  Each operation has a price, too: an entry in
- * each of the two queues, and an object in the kernel.
+ * server makes the calls of 07.)  Each operation also costs an entry in each of
+ * the two queues, and an object in the kernel.
  *
  * What happens at the limit?  As in 07.  One multishot operation accepts all
  * clients.  If COMPLETIONS more connections would reach the limit, each

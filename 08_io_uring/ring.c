@@ -100,7 +100,7 @@ void ring_give_back(const struct io_uring_cqe *cqe,
 
 /* ---- Start and end ---- */
 
-/* Makes the system call itself, because some versions of liburing lack a
+/* Makes the system call directly, because some versions of liburing lack a
    function for it. */
 static void ring_register(struct ring *ring, unsigned what, const void *list,
                           unsigned count) {

@@ -45,9 +45,9 @@ void ring_free(struct ring *ring); /* when no operation is in flight */
 struct io_uring_sqe *ring_get_sqe(struct ring *ring, uint64_t user_data);
 #define IGNORED 0 /* the user_data of completions that need no action */
 
-/* Cancels the operation with this user_data, or those that the flags name
-   (io_uring_prep_cancel(3)).  A cancelled operation completes, too: with its
-   result, or with -ECANCELED. */
+/* Cancels the operation with this user_data, or the operations that the flags
+   select (io_uring_prep_cancel(3)).  A cancelled operation completes, too: with
+   its result, or with -ECANCELED. */
 void ring_cancel(struct ring *ring, uint64_t user_data, int flags);
 
 /* Makes the operation take one of these buffers when bytes come: until then the
@@ -60,8 +60,8 @@ void ring_take_buffer(struct io_uring_sqe *sqe,
    received none, do not use the pointer. */
 const char *ring_bytes(const struct io_uring_cqe *cqe,
                        const struct buffer_ring *buffers);
-/* Gives the operation's buffer, if it has one, back to the kernel.  Call it
-   when the bytes are no longer needed. */
+/* Returns the operation's buffer, if it has one, to the kernel.  Call it when
+   the bytes are no longer needed. */
 void ring_give_back(const struct io_uring_cqe *cqe,
                     struct buffer_ring *buffers);
 

@@ -18,12 +18,12 @@
  *
  * Where does a half-done request live?  In its `struct event_conn`, on the heap
  * of one worker.  A connection stays with the worker that has accepted it: no
- * other worker can take it over, even if that worker is busy.
+ * other worker can take it over, even if the first is busy.
  *
  * What does it cost?  Each core has a process and a connection to Redis.  While
  * a process has no client, it needs 80 KB of its own memory.  A request costs
- * as much CPU time as in 07, or a little more, because two loops get fewer
- * events from each system call than one loop would.
+ * as much CPU time as in 07, or a little more, because each system call of two
+ * loops returns fewer events.
  *
  * What happens at the limit?  Each worker has as many descriptors as 07, and
  * its share of the memory.  A handler that computes delays only the clients of
@@ -31,8 +31,8 @@
  * parent forks another.
  *
  * Why processes, and not threads?  A crash ends only one process.  Processes
- * share only counters, so the loop of 07 needs no lock.  Speed is no reason: on
- * two cores a version with threads took about the same CPU time per request.
+ * share only counters, so the loop of 07 needs no lock.  Speed is not the
+ * reason: on two cores a version with threads took about as much CPU time.
  *
  * Which worker gets a connection?  The kernel gives it to the first worker in
  * its list that sleeps in epoll_wait(), so no connection stays in the backlog
@@ -40,7 +40,7 @@
  * If the connections of this worker are kept and then become busy, one core
  * does all the work.  With --listener-each every worker has a socket and a
  * backlog of its own (SO_REUSEPORT).  The kernel chooses by a hash of the
- * client's address and port.  So the workers get about equal shares, but a
+ * client's address and port.  So the workers receive about equal shares, but a
  * connection may wait for a busy worker while another worker sleeps.
  *
  * What to try: stop a worker for a second, with each kind of listener.  The
@@ -87,8 +87,8 @@ static bool loop_init(struct loop *loop) {
 }
 
 /* EPOLLEXCLUSIVE (since Linux 4.5): a connection wakes only one of the loops
-   that sleep on the shared listening socket.  Without this flag it wakes all of
-   them, and all except one find nothing to accept. */
+   that sleep on the shared listening socket.  Without this flag it wakes all
+   loops, and only one of them can accept. */
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {
     struct loop *loop = context;

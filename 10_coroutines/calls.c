@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls of the blocking driver that may sleep, for coroutines: instead of
- * sleeping they switch to another coroutine.
+ * Replacements of the blocking driver's calls that may sleep.  Instead of
+ * sleeping, they switch to another coroutine.
  *
  * The driver (net/blocking.c) is the same as in 01 to 05.  The linker replaces
  * its calls: with the option --wrap=recv each recv becomes __wrap_recv, which
@@ -13,9 +13,9 @@
  * time limit of the wait is the socket's timeout, as in the kernel
  * (SO_RCVTIMEO, SO_SNDTIMEO).
  *
- * (In a language with coroutines the library does this: Conn.Read in Go.  Go's
- * compiler also makes stacks grow, and a timer interrupts a function that
- * computes for a long time.)
+ * (In a language with coroutines the library does this, such as Conn.Read in
+ * Go.  Go's compiler also makes stacks grow, and a timer interrupts a function
+ * that computes for a long time.)
  */
 #include "coroutine.h"
 #include "limits.h"
@@ -103,8 +103,8 @@ static struct attempt attempt_to_send(int socket, int flags) {
         .descriptor = socket, .events = EPOLLOUT, .last = last};
 }
 
-/* The accepted socket gets the listener's timeouts, as in the kernel.  Returns
-   false with errno set if memory is short. */
+/* The accepted socket inherits the listener's timeouts, as in the kernel.
+   Returns false with errno set if memory is short. */
 static bool inherit_timeouts(int listener, int client) {
     struct timeouts *timeouts = coroutine_timeouts(client);
 

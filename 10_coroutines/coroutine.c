@@ -205,8 +205,8 @@ static void wake(struct coroutine *coroutine, enum woken woken) {
  * stays there: one system call for each connection.  So the descriptor has to
  * be edge-triggered.  A level-triggered descriptor would be reported in each
  * loop iteration while no coroutine waits for it.  The kernel reports each
- * arrival once; if no coroutine waits, the event is only noted.  No arrival can
- * be missed.  A call is tried before the wait, unless the last call has emptied
+ * arrival once; if no coroutine waits, the event is only recorded.  No arrival
+ * is missed: a call is tried before the wait, unless the last call has emptied
  * the socket and no event was reported since then.  EPOLLRDHUP reports the end
  * of the stream, which may come with the last bytes.
  */
@@ -299,9 +299,9 @@ static void wake_late(int64_t now) {
         wake(loop.heap[1], WOKEN_TIMEOUT);
 }
 
-/* Wakes all coroutines that wait with a deadline, so that they see that the
-   server stops.  The loop repeats this every WAKE_DELAY milliseconds.  04 and
-   05 pass the signal on to each thread instead. */
+/* Wakes all coroutines that wait with a deadline, so that they check whether
+   the server stops.  The loop repeats this every WAKE_DELAY milliseconds.  04
+   and 05 pass the signal on to each thread instead. */
 static void wake_all(int64_t now) {
     loop.wake_at = now + WAKE_DELAY;
     while (loop.waiting > 0)
@@ -409,8 +409,8 @@ static void unmap_stack(struct coroutine *coroutine) {
     munmap(memory, COROUTINE_GUARD + COROUTINE_STACK);
 }
 
-/* Unmaps half of the unused stacks.  It keeps the last one, which
-   coroutine_reserve() may have promised.  The number for each call is limited,
+/* Unmaps half of the unused stacks.  Keeps the last stack, which
+   coroutine_reserve() may have reserved.  The number for each call is limited,
    because clients wait meanwhile. */
 static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)

@@ -72,7 +72,7 @@ enum woken {
     WOKEN_NO_MEMORY, /* no memory to watch the descriptor */
 };
 
-/* A wait with this deadline is ended neither by time nor by a signal. */
+/* Neither time nor a signal ends a wait with this deadline. */
 #define NO_DEADLINE INT64_MAX
 
 /* Waits until the descriptor has one of the epoll_ctl(2) events, but not after
@@ -112,9 +112,9 @@ bool coroutine_may_receive(int descriptor);
    fewer bytes than requested. */
 void coroutine_received_all(int descriptor);
 
-/* Makes the next use of each cached file check the file for a change.  Call it
-   after bytes were received without a wait: a file may have changed since this
-   loop iteration began. */
+/* After this call each cached file is checked for a change at its next use.
+   Call it after bytes were received without a wait: a file may have changed
+   since this loop iteration began. */
 void coroutines_next_round(void);
 
 /* Deletes the data of a descriptor that will be closed.  The close also removes

@@ -2,9 +2,9 @@
 /*
  * One connection to Redis for all coroutines, as in 07.
  *
- * An exchange calls redis_pool_call() and gets the reply, as in 01 to 05.  The
- * call collects the commands of all coroutines.  The loop sends them together
- * right before it waits ("automatic pipelining"):
+ * An exchange calls redis_pool_call() and receives the reply, as in 01 to 05.
+ * The call collects the commands of all coroutines.  The loop sends them
+ * together right before it waits ("automatic pipelining"):
  *
  *     A: redis_pool_call() ---+                                 +---> A
  *                             +-> one send() --- Redis --- recv()
@@ -37,10 +37,10 @@ static struct redis_pipeline pipeline;
 /* The driver only passes on the address of this structure. */
 static struct redis_client handle;
 
-/* Gives each reply that has arrived to its coroutine, and runs the coroutine
-   until it waits again.  If Redis has failed, the coroutine gets no reply.  The
-   coroutine runs at once, because a reply is valid only until the next reply is
-   taken. */
+/* Passes each reply that has arrived to its coroutine, and runs the coroutine
+   until it waits again.  If Redis has failed, the coroutine receives no reply.
+   The coroutine runs at once, because a reply is valid only until the next
+   reply is taken. */
 static void give_replies(int64_t now) {
     struct waiter *waiter;
     struct resp_reply reply;
@@ -56,7 +56,7 @@ static void give_replies(int64_t now) {
     }
 }
 
-/* Receives all bytes that are there: if some were left, an edge-triggered
+/* Receives all bytes that have arrived: if some were left, an edge-triggered
    descriptor would not be reported again. */
 static void receive_replies(int64_t now) {
     while (redis_pipeline_fill(&pipeline, MSG_DONTWAIT, now)) {
@@ -138,8 +138,8 @@ void redis_client_close(struct redis_client *client) {
     redis_pipeline_close(&pipeline);
 }
 
-/* serve_redis() has not read yet what the last epoll_wait() has reported: Redis
-   may have closed the connection.  If Redis has sent bytes that were not
+/* The last epoll_wait() may have reported that Redis closed the connection, but
+   serve_redis() has not read this.  If Redis has sent bytes that were not
    requested, redis_pipeline_append() closes the connection. */
 void redis_client_check_before_use(struct redis_client *client) {
     (void)client;

@@ -34,7 +34,7 @@ static void before_switch(struct stack *from, struct stack *to) {
                                    to->bottom, to->size);
 }
 
-/* Only the sanitizer knows where the main program's stack is. */
+/* Only the sanitizer has the main stack's address. */
 static void after_switch(const struct stack *stack) {
     const void *bottom;
     size_t size;

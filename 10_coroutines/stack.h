@@ -6,8 +6,8 @@
  * A function that is suspended in the middle has its local variables and its
  * return addresses on the stack, and some values in registers.  If the
  * registers are saved on the stack and the stack pointer is set to another
- * stack, the processor continues there.  After the switch back, nothing has
- * changed for the function, as after any call.
+ * stack, the processor continues there.  After the switch back the function
+ * continues, as after any call.
  *
  * The compiler expects that a called function preserves only some registers
  * (callee-saved registers).  So only these are saved: 6 on x86-64, 20 on

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 02_forking: a child for each connection.  The parent reaps
-   after each accept, so an idle server may keep its last children as zombies.
+   children after each accept, so an idle server may have zombies.
 
    Connections to Redis outlive the children.  The parent lends a connection to
    each child, which inherits the descriptor.  The connection is free again when
-   the child has ended; when all are lent, the parent opens another. */
+   the child has ended.  If all are lent, the parent opens another. */
 #include "baseline.h"
 
 #include <sys/wait.h>

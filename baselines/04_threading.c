@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 04_threading: a detached thread for each connection, with the
-   server's size of stack.
+   server's stack size.
 
-   Connections to Redis outlive the threads, in a pool: the connection given
-   back last is lent first. */
+   Connections to Redis outlive the threads, in a pool: the connection returned
+   last is lent first. */
 #include "baseline.h"
 
 #include <pthread.h>

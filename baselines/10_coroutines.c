@@ -3,7 +3,7 @@
    switches to those whose descriptor is ready.  Each connection is served by
    baseline_serve(), as in the programs that sleep, but with calls of the same
    names that switch instead of sleeping.  Connections to Redis are in a pool:
-   the connection given back last is lent first. */
+   the connection returned last is lent first. */
 #include "../10_coroutines/limits.h"
 #include "../10_coroutines/stack.h"
 

@@ -4,7 +4,8 @@
  * and one connection to Redis for all of them.
  *
  * The commands of one loop iteration are sent together.  Redis answers in the
- * order of the commands, so the client that has waited longest gets the reply.
+ * order of the commands, so each reply belongs to the client that has waited
+ * longest.
  */
 #ifndef BASELINE_ASKING_H
 #define BASELINE_ASKING_H
@@ -67,8 +68,7 @@ static inline void loop_ask(int descriptor) {
     loop.waiting[(loop.first + loop.count++) % loop.limit] = descriptor;
 }
 
-/* `got` bytes were added to the replies.  Gives each reply to the client that
-   has waited longest. */
+/* Called after `got` bytes of replies.  Passes each reply to its client. */
 static inline void loop_take_replies(size_t got) {
     size_t at = 0, length;
 

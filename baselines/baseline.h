@@ -5,8 +5,8 @@
  * A baseline is the minimal program of its architecture.  It accepts, reads
  * once, sends Redis the commands of its options (redis.h), and writes an answer
  * made at the start.  Then it closes or keeps the connection.  It has no
- * parsing, no application, no timeouts and no orderly end.  It is not a lower
- * bound: a server with fewer or cheaper system calls can cost less.
+ * parsing, no application, no timeouts and no clean shutdown.  It is not a
+ * lower bound: a server with fewer or cheaper system calls can cost less.
  *
  * Simplifications: one read is treated as one whole request, which is true for
  * ab, but not for every client.  Connections are kept for all clients or for
@@ -49,17 +49,16 @@ struct baseline {
     struct baseline_redis redis;
 };
 
-/* Sends as much as it can of the answer after its first `from` bytes.  Returns
-   the result of send(2).  Like the servers, it sends a short answer from
-   memory, and a long one from a file, which is not copied again for each
-   client. */
+/* Sends as much as possible of the answer, from offset `from` on.  Returns the
+   result of send(2).  Like the servers, it sends a short answer from memory,
+   and a long one from a file, which is not copied again for each client. */
 static inline ssize_t baseline_send(const struct baseline *baseline, int client,
                                     size_t from) {
     off_t offset = (off_t)from;
     int on = 1;
 
-    /* MSG_MORE and TCP_CORK, as in transmit(): the FIN goes with the last
-       bytes. */
+    /* MSG_MORE and TCP_CORK, as in transmit(): the FIN is in the last
+       packet. */
     if (baseline->file < 0)
         return send(client, baseline->answer + from, baseline->bytes - from,
                     baseline->keep_alive ? 0 : MSG_MORE);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shared code of the baselines that wait until a descriptor is ready (06, 07,
- * 09): a client's few states.
+ * 09): the states of a client.
  *
  * Simplifications: commands are sent by a call that sleeps while Redis has no
- * room for more.  Redis soon has room, because it keeps reading.  If a client
+ * room for more.  Redis soon has room, because it always reads.  If a client
  * leaves while it waits for Redis, the loop closes the connection when the
  * reply comes.  Until then each iteration reports the client, and the loop
  * never sleeps.
@@ -69,7 +69,7 @@ static inline void loop_serve(int descriptor) {
         loop_answer(descriptor);
 }
 
-/* Often the request is there already: then the client need not be watched. */
+/* If the request has already arrived, the client need not be watched. */
 static inline void loop_accept(void) {
     int client;
 
@@ -79,7 +79,7 @@ static inline void loop_accept(void) {
 }
 
 static inline void loop_receive_redis(void) {
-    /* NOLINTNEXTLINE: without Redis there is nothing to watch and to read */
+    /* NOLINTNEXTLINE: without Redis no descriptor is watched */
     ssize_t got = recv(loop.redis, loop.replies + loop.replies_length,
                        sizeof loop.replies - loop.replies_length, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first server: a whole web server in one file, with nothing that it does
- * not need.  Read it from top to bottom; then start it and send it a request:
+ * The first server: a whole web server in one file, as short as possible.  Read
+ * it from top to bottom; then start it and send it a request:
  *
  *     make baselines && build/baselines/first 8000
  *     curl -i http://localhost:8000/          in another window
  *
- * A server's life is seven system calls: socket, bind and listen once, then
- * accept, read, write and close for each client.  `strace build/baselines/first
- * 8000` shows each of them as it happens.  (Before them come the calls that
- * start any program, and two that only change settings: setsockopt and, for
- * signal(), rt_sigaction.)
+ * A server makes seven system calls: socket, bind and listen once, then accept,
+ * read, write and close for each client.  `strace build/baselines/first 8000`
+ * shows each of them as it happens.  (Before them come the calls that start any
+ * program, and two that only change settings: setsockopt and, for signal(),
+ * rt_sigaction.)
  *
  * This server has three faults that the rest of this project removes.  It reads
  * once, although TCP may deliver a request in pieces.  It gives every request

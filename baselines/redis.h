@@ -8,7 +8,7 @@
  *
  * Simplifications: a baseline ends when its connection to Redis breaks.  An
  * error is a reply like any other: after a measurement, check in Redis that the
- * right commands were carried out.
+ * right commands were executed.
  */
 #ifndef BASELINE_REDIS_H
 #define BASELINE_REDIS_H
@@ -59,7 +59,7 @@ baseline_refuse(const char *what, const char *value) {
 
 /* ---- The start ---- */
 
-/* Takes HOST:PORT or unix:PATH. */
+/* Parses HOST:PORT or unix:PATH. */
 static inline void baseline_find_redis(struct baseline_redis *redis,
                                        char *where) {
     struct sockaddr_un local = {.sun_family = AF_UNIX};
@@ -145,7 +145,7 @@ static inline bool baseline_round_trip(int redis,
     return reply[0] != '-';
 }
 
-/* Connects and greets.  Returns -1 if there are no commands. */
+/* Connects and greets (--greet).  Returns -1 without commands. */
 static inline int baseline_connect(const struct baseline_redis *redis) {
     const struct sockaddr *address = (const struct sockaddr *)&redis->address;
     int on = 1;

@@ -7,12 +7,12 @@
  *     more      MSG_MORE and TCP_CORK: the end of a connection (FIN) needs a
  *               packet of its own, and so does the head before a file
  *     cork      TCP_CORK alone: FIN has a packet of its own only after a file
- *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
+ *     defer     TCP_DEFER_ACCEPT: accept() does not wait for the first bytes
  *     inherit   options that come from the listener: three of them are set for
  *               each connection
  *     at-once   an event loop's recv() right after accept(): it returns EAGAIN,
  *               and so the client is watched first
- *     gather    one call for head and body: now there are two calls
+ *     gather    one call for head and body: now two calls
  *     send      send() for one piece of memory: it is sent with sendmsg()
  *     sendfile  files are sent through a buffer of this library
  *     nodelay   TCP_NODELAY: Nagle's algorithm waits for acknowledgements
@@ -25,7 +25,7 @@
  *
  * `control`, or any other name, switches nothing off: it shows the cost of the
  * library itself.  One name is for tools such as valgrind 3.19, which do not
- * know openat2():
+ * support openat2():
  *
  *     openat2   files are opened by openat(): a symbolic link may lead out of
  *               the folder
@@ -192,7 +192,7 @@ int fstatat(int folder, const char *restrict name, struct stat *restrict status,
     if (!is_without("cache"))
         return next(folder, name, status, flags);
     *status = (struct stat){.st_mode = S_IFREG}; /* differs from any file that
-                                                    the server knows */
+                                                    the server has opened */
     return 0;
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The commands of `scripts/lab` and `zerohttpd lab`. Their code needs no installed package. This
-file also prints the table of hosts for `status`."""
+"""The commands of `scripts/lab` and `zerohttpd lab`, and the table of hosts for `status`. The code
+needs no installed package."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ from lab.state import Known
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the command that the arguments name. Return the exit status."""
+    """Run the command in the arguments. Return the exit status."""
     options, unknown = _parser().parse_known_args(words)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -87,7 +87,7 @@ def _exec(options: argparse.Namespace) -> int:
     pid = os.fork()
     if pid == 0:
         _become(folder, options.command, known.roots[options.host])
-    # Ctrl-C sends SIGINT to both processes, but only the command must react.
+    # Ctrl-C sends SIGINT to this process and to the command, but only the command must react.
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -219,7 +219,7 @@ def _remarks(known: Known) -> list[str]:
 
 
 def _warnings(known: Known) -> list[str]:
-    """Return a warning for each reason why hosts get less CPU time than the table says."""
+    """Return a warning for each reason why hosts get less CPU time than in the table."""
     hosts = known.plan.hosts
     servers = Counter[int]()
     for one in hosts:

@@ -2,8 +2,8 @@
 """Mount the machine's files on a host: a read-only view with a private layer for changes.
 
 The view and the layer are an overlay: a host reads the machine's files, and its first write to a
-file makes a copy in memory that only this host sees. An overlay covers one file system without the
-mounts below it, so each file system that hosts need has its own overlay.
+file makes a copy in memory that only this host sees. An overlay covers one file system without its
+submounts, so each file system that hosts need has its own overlay.
 """
 
 import os
@@ -17,7 +17,7 @@ from lab.limits import hierarchies
 from lab.plan import LabPlan
 
 LAYER_SIZE = "2g"
-"""The limit of the data that a host can write. Data use memory only when they are written."""
+"""The limit of the data that a host can write. Only written data use memory."""
 TEMPORARY_SIZE = "1g"
 
 MACHINE = Path("/run/machine")
@@ -32,21 +32,21 @@ OWN = ("/dev", "/proc", "/run", "/sys", "/tmp")
 """Each host has its own instance of these folders."""
 
 FILE_SYSTEMS = ("btrfs", "exfat", "ext", "f2fs", "fuseblk", "nfs", "ntfs", "vfat", "xfs", "zfs")
-"""The first letters of the types of file systems with stored files. `status` lists mounts of these
-types that hosts lack."""
+"""The beginnings of the types of file systems with stored files. `status` lists mounts of these
+types that are missing on hosts."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 class View(NamedTuple):
-    """The folders that a host gets in addition to `/`, and the mounts that a host does not see."""
+    """The mounts that a host gets in addition to `/`, and the mounts that are not visible there."""
 
     carried: list[str]
     unseen: list[str]
 
 
 def view(plan: LabPlan) -> View:
-    """Return the mounts of this machine that a host gets, and the mounts that it does not see."""
+    """Return this machine's mounts that a host gets, and those that are not visible there."""
     needed = {
         *SYSTEM_FOLDERS,
         plan.project,
@@ -76,7 +76,7 @@ def make_root(stage: str) -> Path:
 
 
 def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
-    """Make all other mounts after the change of root. Return the folders that are read-only."""
+    """After the change of root, make all other mounts. Return the read-only folders."""
     kernel.mount("proc", "/proc", "proc", kernel.NO_SET_UID | kernel.NO_DEVICES | kernel.NO_EXEC)
     _protect_settings()
     kernel.mount("sysfs", "/sys", "sysfs", kernel.READ_ONLY | kernel.NO_SET_UID | kernel.NO_EXEC)
@@ -125,7 +125,7 @@ def _remount(target: str | Path, flags: int) -> None:
 
 
 def _protect_settings() -> None:
-    """Make /proc/sys read-only, except /proc/sys/net, which is the host's own."""
+    """Make /proc/sys read-only, except /proc/sys/net, which belongs to the host."""
     kernel.mount("/proc/sys", "/proc/sys", flags=kernel.BIND)
     _remount("/proc/sys", kernel.READ_ONLY)
     kernel.mount("/proc/sys/net", "/proc/sys/net", flags=kernel.BIND)
@@ -133,7 +133,7 @@ def _protect_settings() -> None:
 
 
 def _show_groups(groups: list[str]) -> None:
-    """Mount the machine's control groups read-only, and the host's own groups writable."""
+    """Mount the machine's control groups read-only, and the host's groups writable."""
     top = Path("/sys/fs/cgroup")
     if not (MACHINE / "sys/fs/cgroup").is_dir():
         return

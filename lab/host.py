@@ -3,7 +3,7 @@
 host has no default route, so no packet leaves the lab.
 
 sshd is the first process of the host's PID namespace, so all processes of the host end with sshd.
-sshd also reaps processes whose parent has ended.
+sshd also reaps orphans.
 """
 
 import os
@@ -22,8 +22,8 @@ from lab.plan import LabError, LabHost, LabPlan, bits_per_second
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 DESCRIPTORS = 65_536
 SHELL_START = (".bashrc", ".bash_profile", ".bash_login", ".profile")
-"""Start-up files of root's shell (version managers, prompts). A host does not have these files,
-because each ssh command would run them, which takes up to a second with a fifth of a CPU."""
+"""Start-up files of root's shell (version managers, prompts). A host does not have these files:
+each ssh command would run them, for up to a second with a fifth of a CPU."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 SETTINGS = Path("/run/zerohttpd-lab")
@@ -50,8 +50,8 @@ PidFile none
 def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) -> NoReturn:
     """Turn this process, the first of a new PID namespace, into the host.
 
-    Send `keeper` our PID outside of the lab, and wait for the answer, after which eth0 exists. Just
-    before the start of sshd, send the device of our root and the list of read-only folders.
+    Send the process's PID outside of the lab to `keeper`, and wait for the answer; then eth0
+    exists. Just before the start of sshd, send the root's device and the read-only folders.
     """
     os.setsid()
     limits.join(groups, host.cpu)
@@ -79,19 +79,19 @@ def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) 
 
 
 def root_device() -> int:
-    """Return the device of `/` (stat(2)). It identifies a host: each overlay has its own device."""
+    """Return the device of `/` (stat(2)), which identifies a host: each overlay has another."""
     return Path("/").stat().st_dev
 
 
 def _change_root(root: Path) -> None:
-    """Make the folder the root of this mount namespace, and move the old root below /run."""
+    """Make the folder the root of this mount namespace, and move the old root into /run."""
     old = root / files.MACHINE.relative_to("/")
     kernel.run(["pivot_root", root, old])
     os.chdir("/")
 
 
 def _settle(plan: LabPlan, host: LabHost, key: str, public: str) -> None:
-    """Write the host's files that differ from the machine's files."""
+    """Write the host's files that must differ from the machine's files."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
     lines += [f"{each.address} {each.name}" for each in plan.hosts]
     _replace(Path("/etc/hosts"), "\n".join(lines) + "\n")
@@ -125,7 +125,7 @@ def _unlock_root(shadow: Path) -> None:
 
 
 def _start_sshd(log: int) -> NoReturn:
-    # Set the limits here, because without PAM a login gets the limits of sshd.
+    # Set the limits here: without PAM, each login inherits them from sshd.
     hard = max(resource.getrlimit(resource.RLIMIT_NOFILE)[1], DESCRIPTORS)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
@@ -146,7 +146,7 @@ def write_to(log: int) -> None:
 
 
 def restore_signals() -> None:
-    """Restore the default actions of signals, because a program would inherit ignored signals."""
+    """Restore the default actions of signals, because programs inherit ignored signals."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
@@ -171,8 +171,8 @@ def connect(host: str, pid: int) -> None:
 
     `pid`: the PID of the process in the namespace of /proc.
     """
-    # Use the path, because versions of ip interpret a PID differently. Old versions use their own
-    # PID namespace, versions since 2025 the PID namespace of /proc.
+    # Use the path, because versions of ip interpret a PID differently: old versions in their own
+    # PID namespace, versions since 2025 in the PID namespace of /proc.
     _ip(
         f"link add {host} type veth peer name eth0 netns /proc/{pid}/ns/net",
         f"link set {host} master br0 up",
@@ -183,11 +183,11 @@ def shape(delay: str | None, rate: str | None) -> None:
     """Delay the packets that eth0 sends in a host's network namespace, and limit their rate."""
     parent = "root"
     if delay:
-        # A queue that cannot hold all delayed packets would drop packets.
+        # A shorter queue could not hold all delayed packets, and would drop some.
         _tc("--delay", "netem", f"root handle 1: netem delay {delay} limit 100000")
         parent = "parent 1:1"
     if rate:
-        # A burst is at least two of the largest packets that the kernel gives an interface (64 KB).
+        # A burst has at least two of the kernel's largest packets (64 KB).
         burst = max(131_072, bits_per_second(rate) // 8 // 250)
         _tc("--rate", "tbf", f"{parent} handle 2: tbf rate {rate} burst {burst} latency 50ms")
 

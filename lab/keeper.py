@@ -4,8 +4,7 @@ of a lab. When the keeper ends, all other processes of the lab end.
 
 The keeper runs in a network namespace with the bridge, starts each host in its own namespaces, then
 passes connections to ssh (relay.py). `up` forks the keeper as the first process of a new PID
-namespace. Until all hosts answer, the keeper ends together with `up`; later only a signal ends the
-keeper.
+namespace. Until all hosts answer, the keeper ends if `up` ends; later only a signal ends it.
 """
 
 import os
@@ -39,7 +38,7 @@ PROGRAMS = {
     "ssh-keygen": "openssh-client",
     "pivot_root": "util-linux-extra",
 }
-"""The programs that make a lab, and their Debian packages. Before Debian 14, pivot_root is in
+"""The programs that make a lab, and their Debian packages. Before Debian 14, pivot_root belongs to
 util-linux, which is always installed."""
 
 
@@ -83,8 +82,8 @@ def _start_keeper(lab: LabPlan) -> None:
         child.go_on()
         child.hear(UP_SECONDS)
     except BaseException:
-        # Kill the keeper here: remains.clear() does not find a keeper that has no mark yet, and the
-        # keeper would continue to make the lab.
+        # Kill the keeper here, because it would continue to make the lab: remains.clear() does not
+        # find a keeper without a mark.
         os.kill(child.pid, signal.SIGKILL)
         os.waitpid(child.pid, 0)
         raise
@@ -99,7 +98,7 @@ def _on_endings(action: Callable[[int, object], None] | signal.Handlers) -> None
 def _undone_on_failure(name: str) -> Iterator[None]:
     """Remove the lab if the `with` block fails or a signal ends it.
 
-    After the block, signals are ignored, so that the exit status says whether the lab exists.
+    After the block, ignore signals, so that the exit status says whether the lab exists.
     """
     try:
         yield
@@ -128,13 +127,13 @@ def _require_programs() -> None:
 
 def _become(plan: LabPlan, up: Connection) -> None:
     """Turn this process, the first of a new PID namespace, into the keeper. Send `up` a report, and
-    wait for its answer. Then build the lab, send another report, and keep the lab up."""
+    wait for its answer. Then build the lab, send another report, and keep the lab running."""
     kernel.die_with_parent(signal.SIGKILL)
     os.setsid()
     os.chdir("/")
     host.restore_signals()
     host.write_to(os.open(Path(plan.folder, "switch.log"), os.O_WRONLY | os.O_CREAT, 0o644))
-    # The other descriptors of `up`, such as its lock, must not stay open.
+    # Close the other descriptors of `up`, such as its lock.
     os.closerange(3, up.fileno())
     os.closerange(up.fileno() + 1, MOST_DESCRIPTORS)
     up.send(None)
@@ -166,7 +165,7 @@ def _build(plan: LabPlan) -> None:
     ready = {name: child.hear() for name, child in started.items()}
     for one in plan.hosts:
         _await_ssh(plan, one, started[one.name].pid)
-    # `_keep` waits for these signals. Threads that start after this line must not receive them.
+    # `_keep` waits for these signals; threads that start later must not receive them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *ENDINGS})
     open_relay(Path(plan.folder, "relay"), {one.address for one in plan.hosts})
     state.write_state(
@@ -205,13 +204,13 @@ def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
 
 
 def _keep() -> NoReturn:
-    """Wait for a signal that ends the lab. Meanwhile reap processes without a parent, which the
-    first process of a PID namespace inherits."""
+    """Wait for a signal that ends the lab. Meanwhile reap orphans, which the first process of a PID
+    namespace inherits."""
     while True:
         with suppress(ChildProcessError):  # all hosts have ended; the bridge stays until `down`
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        # A handler could run too late: if a signal comes just before a call that sleeps, Python
-        # runs the handler only after this call.
+        # A handler could run too late: after a signal just before a sleeping call, Python runs the
+        # handler only after this call.
         if signal.sigwait({signal.SIGCHLD, *ENDINGS}) in ENDINGS:
             os._exit(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""System calls for containers that Python 3.11 lacks, and texts for their errors."""
+"""System calls for containers that are missing in Python 3.11, and texts for their errors."""
 
 import ctypes
 import errno
@@ -48,7 +48,7 @@ class KernelRefusal(OSError):
 
 
 def in_words(error: Exception) -> str:
-    """Return the text of an error, with a likely fix for a failed system call."""
+    """Return the text of an error, for a failed system call with a likely fix."""
     if not isinstance(error, OSError):
         return str(error)
     what = str(error.filename or "the kernel")
@@ -108,7 +108,7 @@ def detach(target: str | Path) -> None:
 
 
 def set_domain(name: str) -> None:
-    """Set the NIS domain name of this UTS namespace. Few programs use this name today."""
+    """Set the NIS domain name of this UTS namespace, which few programs use."""
     raw = name.encode()
     _check(_libc.setdomainname(raw, ctypes.c_size_t(len(raw))), "setdomainname")
 
@@ -116,8 +116,8 @@ def set_domain(name: str) -> None:
 def in_a_chroot() -> bool:
     """Return whether `/` is not the root of this mount namespace. Raises OSError if setns(2) fails.
 
-    setns(2), called by nsenter(1), moves a process to the root of the mount namespace, out of a
-    chroot. Other signs are not reliable: in a chroot `/` may be a mount, and in a container
+    nsenter(1) calls setns(2), which moves a process out of a chroot, to the root of the mount
+    namespace. Other signs are not reliable: in a chroot `/` may be a mount, and in a container
     /proc/1/root may be unreadable. After setns(2), /proc may be missing or may differ.
     """
     show = ["sh", "-c", "exec 3</; cat /proc/self/fdinfo/3; stat -c %d:%i /"]
@@ -131,15 +131,15 @@ def in_a_chroot() -> bool:
 
 
 def run(words: Sequence[str | Path], text: str = "", what: str = "") -> None:
-    """Run a program with `text` as its input. Raise LabError if it fails; `what`: the beginning of
-    the message (default: the program)."""
+    """Run a program with `text` as its input. Raise LabError if the program fails. `what`: the
+    beginning of the message (default: the program)."""
     done = subprocess.run(words, input=text, capture_output=True, text=True)
     if done.returncode != 0:
         raise LabError(f"{what or words[0]}: {first_line(done.stderr)}")
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a program's errors, or a text that says that there is none."""
+    """Return the first line of a program's errors, or a text if there is none."""
     return next(iter(text.strip().splitlines()), "failed without a message")
 
 
@@ -158,8 +158,7 @@ class LabProcess:
 
     def __init__(self, name: str, run: Callable[[Connection], None]) -> None:
         """Fork a child, which calls `run` with its side of the connection and then ends. If `run`
-        raises an error, the child sends the error to the parent, after `name` unless `name` is
-        empty."""
+        raises an error, the child sends the error to the parent, with `name` in front if given."""
         self.name = name
         self.line, theirs = Pipe()
         with theirs, Path("/proc/self/ns/pid").open("rb", buffering=0) as own:
@@ -187,7 +186,7 @@ class LabProcess:
         return report
 
     def go_on(self) -> None:
-        """Make the child continue: after its first report, the child waits for this call."""
+        """Make the child continue, which waits for this call after its first report."""
         self.line.send(None)
 
 

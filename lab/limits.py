@@ -2,8 +2,8 @@
 """Limit a host to a share of one CPU with control groups (version 2 or 1), or by affinity alone.
 
 A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy. With version 1, the group is in
-the hierarchies cpu, cpuacct and cpuset, and in the hierarchy of version 2 if it is mounted. Only
-groups with this path are removed.
+the hierarchies cpu, cpuacct and cpuset, and in a mounted hierarchy of version 2. Only groups with
+this path are removed.
 """
 
 import os
@@ -17,7 +17,7 @@ from lab.plan import LabError, LabHost
 TOP = "zerohttpd-lab"
 
 PERIOD_US = 10_000
-"""The period of a quota. A host that has used its share waits until the period ends."""
+"""The period of a quota. A host that has used its share must wait until the period ends."""
 LONG_PERIOD_US = 100_000
 """The period for shares below 10 %, because the smallest quota is 1 ms per period."""
 
@@ -111,7 +111,7 @@ def processes_in(group: Path) -> list[int]:
 
 
 def remove(group: Path) -> None:
-    """Remove a lab's group and the groups below it, also groups that a host has made."""
+    """Remove a lab's group and all groups below it, including groups that a host has made."""
     deadline = time.monotonic() + REMOVE_SECONDS
     while group.is_dir():
         try:
@@ -142,8 +142,8 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
     wanted = {"cpu", "cpuacct", "cpuset"}
     used = [one for one in writable if one.version == 1 and one.controllers & wanted]
     if any("cpu" in one.controllers for one in used):
-        # Version 2 without controllers limits nothing, but counts CPU time. The benchmark on a host
-        # measures servers with groups that it makes below the host's group.
+        # Version 2 without controllers limits nothing, but counts CPU time: the benchmark on a host
+        # measures servers with groups below the host's group.
         return "cgroup v1", used + [one for one in writable if one.version == 2][:1], ""
     reason = "no writable control groups with the cpu controller here"
     return "affinity only", [], reason
@@ -158,7 +158,7 @@ def _enable(group: Path, controllers: list[str]) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write into a kernel file. Raises OSError with the path, which `write_text` leaves out."""
+    """Write into a kernel file. Raises OSError with the path, which `write_text` omits."""
     try:
         file.write_text(text)
     except OSError as error:
@@ -170,7 +170,7 @@ def _limit(group: Path, version: int, host: LabHost) -> None:
         _write(group / "cpuset.cpus", str(host.cpu))
         if version == 1:
             _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())
-            # Groups that a host makes below this group inherit its CPUs, and so are usable.
+            # Groups below this group must inherit its CPUs to be usable.
             _write(group / "cgroup.clone_children", "1")
     if host.share is None:
         return

@@ -17,8 +17,8 @@ FIRST_SERVER = "zerohttpd"
 SHARES = {"load": 100, "nginx": 40, "zerohttpd": 20, "redis": 40}
 """Percent of a CPU for each role, if there are fewer CPUs than hosts.
 
-The small share of the server makes the server the bottleneck. ab needs about twice the CPU time of
-the epoll server for a guestbook page, so with equal shares ab would be the bottleneck.
+The small share of the server makes the server the bottleneck. For a guestbook page, ab needs about
+twice the CPU time of the epoll server, so with equal shares ab would be the bottleneck.
 """
 
 NETWORKS = [f"10.77.{third}" for third in range(256)]
@@ -47,9 +47,9 @@ class LabPlan:
     """The first three numbers of the hosts' addresses."""
     hosts: list[LabHost]
     project: str
-    """Folder of the project, which every host must see."""
+    """The project's folder, visible on every host."""
     home: str
-    """Home folder of the lab's owner, which every host also sees."""
+    """The home folder of the lab's owner, also visible on every host."""
     folder: str
     """The folder of the lab's state; see state.py."""
     delay: str | None

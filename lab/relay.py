@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Connect to a lab's hosts, and pass the open connections to ssh on this machine.
 
-The hosts' network has no connection to other networks. The keeper, which is in this network,
+The hosts' network has no connection to other networks. The keeper, which is in the hosts' network,
 connects on request and passes the open connection through a Unix socket in the lab's folder. As a
 program (the ProxyCommand in ssh_config), this file requests a connection and passes it to ssh:
 
@@ -33,7 +33,7 @@ class Relay(socketserver.ThreadingUnixStreamServer):
 
 
 class _Visit(socketserver.StreamRequestHandler):
-    """One request: the line ADDRESS. The answer: an empty line with the connection, or an error."""
+    """Answers a request (a line ADDRESS): an empty line with the connection, or an error."""
 
     timeout = SECONDS
     server: Relay
@@ -63,7 +63,7 @@ def open_relay(file: Path, addresses: set[str]) -> Relay:
 
 
 def main() -> int:
-    """Request a connection to a host and pass it to ssh through our standard output, a socket."""
+    """Request a connection to a host and pass it to ssh through standard output, a socket."""
     _, file, address = sys.argv
     try:
         with socket.socket(socket.AF_UNIX) as client:

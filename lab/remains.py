@@ -2,8 +2,8 @@
 """Find and remove everything of a lab on this machine, by the lab's name.
 
 Each process of a lab is in a UTS namespace whose NIS domain is the lab's mark. The mark exists
-until the process ends, even if the lab's folder is lost. No process outside of the lab has this
-mark by accident.
+until the process ends, even if the lab's folder is lost. No other process has this mark by
+accident.
 """
 
 import os
@@ -47,7 +47,7 @@ def clear(name: str) -> Removed:
 
 
 def processes(mark: str) -> dict[int, int]:
-    """Return the PIDs of all processes with this mark, and the inodes of their UTS namespaces."""
+    """Return the PIDs of all processes with this mark, and their UTS namespaces' inodes."""
     found = {}
     marked = {_namespace("self"): False}
     with _opened("self") as home:
@@ -104,7 +104,7 @@ def _kill(pid: int, namespace: int, deadline: float) -> None:
     except ProcessLookupError:
         return
     try:
-        # Unlike the PID, the pidfd cannot refer to another process later.
+        # Unlike a PID, a pidfd cannot refer to another process later.
         if _namespace(pid) == namespace:
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             ended = select.poll()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The state of a running lab: the folder /run/zerohttpd-lab/NAME/, for its owner only.
 
-mark                       the lab's mark; a folder without its mark is never changed
+mark                       the lab's mark; a folder without it is never changed
 state.json                 the plan and the processes; written when all hosts answer
 inventory.ini              for Ansible
 ssh_config key known_hosts for ssh; the key is for this lab only
 relay                       socket that passes connections to the hosts (relay.py)
 HOST.log switch.log        the logs of a host's sshd and of the keeper
-stage                      an empty folder, where each host mounts its files, invisible to others
+stage                      an empty folder, where each host mounts its files, invisibly for others
 """
 
 import fcntl
@@ -64,7 +64,7 @@ class Known:
     plan: LabPlan
     limited_by: str
     limited_reason: str
-    """The reason why the shares are not applied; empty if they are applied."""
+    """The reason why the shares are not applied, or an empty string."""
     since: float
     """When the lab was ready, in seconds since 1970."""
     keeper: Identity
@@ -75,7 +75,7 @@ class Known:
     """The device of each host's `/`."""
     read_only: list[str]
     unseen: list[str]
-    """Folders that no host sees."""
+    """Folders that are not visible on hosts."""
 
 
 def owner() -> Owner:
@@ -137,7 +137,7 @@ def _lock() -> int | None:
 
 
 def create(name: str, whose: Owner) -> Path:
-    """Make the folder of a lab. The folder is renamed at the end, so it never exists under its name
+    """Make the folder of a lab. Rename it at the end, so that it never exists under its name
     without the mark."""
     new = _new_folder_of(name)
     new.mkdir(mode=0o700)
@@ -148,7 +148,7 @@ def create(name: str, whose: Owner) -> Path:
 
 
 def left_over(name: str) -> list[Path]:
-    """Return the existing folders of a lab. Raises LabError if a folder is not the lab's."""
+    """Return the existing folders of a lab. Raises LabError if a folder is not from the lab."""
     new = _new_folder_of(name)
     if new.is_dir() and not new.is_symlink():
         strange = {entry.name for entry in new.iterdir()} - {"mark", "stage"}
@@ -250,7 +250,7 @@ def _ssh_config(plan: LabPlan) -> str:
     GlobalKnownHostsFile /dev/null
     StrictHostKeyChecking yes
     PasswordAuthentication no
-    # When a lab ends, the last packet of a connection may get lost with the network.
+    # When a lab ends, the last packet of a connection may be lost with the network.
     ServerAliveInterval 5
     ServerAliveCountMax 3
     ProxyCommand {command} %h

@@ -43,9 +43,9 @@ struct call {
 #else
 #define FORK_CALLS CALL(clone), CALL(set_tid_address)
 #endif
-/* Threads: their locks, heaps, beginning and end, signals.  For its heaps glibc
-   tries to read the number of processors and the overcommit policy (openat).
-   Landlock rejects both; then glibc uses defaults. */
+/* Threads: locks, heaps, start, end and signals.  For its heaps glibc tries to
+   read the number of processors and the overcommit policy (openat).  Landlock
+   rejects both; then glibc uses defaults. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(mprotect), CALL(sched_getaffinity), CALL(rseq),          \
         CALL(set_robust_list), CALL(exit), CALL(openat)

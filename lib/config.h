@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every limit and timeout of all seven servers, each with its reason.  (Those
- * of the second storey are in ops/limits.h.)
+ * The limits and timeouts of all servers, each with its reason.  (Those of ops/
+ * are in ops/limits.h.)
  *
  * All servers use the same limits, so they differ only in what waits, and
  * where.  Times are in milliseconds, sizes in bytes.
@@ -13,7 +13,7 @@
 
 /* RFC 9112, section 3, recommends at least 8,000 for a request line. */
 #define REQUEST_LINE_LIMIT   8000
-/* Browsers with large cookies stay below this. */
+/* Requests of browsers with large cookies are smaller. */
 #define HEAD_LIMIT           16384
 #define HEAD_FIELDS_LIMIT    100
 /* Five times the longest form of the guestbook: 1,100 characters, four bytes
@@ -39,7 +39,7 @@
    (TCP_DEFER_ACCEPT in net/listener.c), while other clients wait for a
    worker. */
 #define FIRST_TIMEOUT       1000
-/* Short, because in 03 and 05 an idle connection occupies a worker. */
+/* It is short, because in 03 and 05 an idle connection occupies a worker. */
 #define IDLE_TIMEOUT        5000
 /* The time for a whole request, from its first byte.  So there is a minimum
    rate: 52 kbit/s for a body of BODY_LIMIT.  A new client has the same time,
@@ -56,17 +56,17 @@
    close with unread bytes could reset the connection too early. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
-/* Without this limit, a connection could keep its worker forever. */
+/* Without this limit, a connection could occupy its worker forever. */
 #define KEEP_ALIVE_REQUESTS 1000
 
 /* ---- Redis ---- */
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
-/* The interval in which one request tries to connect while Redis is down. */
+/* While Redis is down, one request in each interval tries to connect. */
 #define REDIS_RETRY           250
 /* A connection that was idle this long is checked before it is used.  A restart
-   of Redis takes longer, a pause under load is shorter. */
+   of Redis takes longer than this; a pause under load is shorter. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: other processes may need it.
    (06 and 07 keep their only connection.) */
@@ -82,7 +82,7 @@
 /* The longest string that Redis sends by default (proto-max-bulk-len).  A
    longer string is not skipped: the connection is closed. */
 #define REDIS_SKIP_LIMIT      (512 * 1024 * 1024)
-/* Limits the memory for commands that wait for a Redis that does not reply. */
+/* The memory for queued commands if Redis does not reply. */
 #define REDIS_BACKLOG_LIMIT   (16 * 1024 * 1024)
 
 /* ---- The application ---- */
@@ -115,8 +115,8 @@
    address space than is allowed (ulimit -v). */
 #define THREAD_STACK       (256 * 1024)
 /* The memory that is reserved for one client if memory is limited (ulimit -v,
-   -d).  A thread gets its stack and THREAD_HEAP, a connection of an event loop
-   gets CONNECTION_MEMORY. */
+   -d).  A thread needs its stack and THREAD_HEAP, a connection of an event loop
+   needs CONNECTION_MEMORY. */
 #define THREAD_HEAP        (64 * 1024)
 #define CONNECTION_MEMORY  (8 * 1024)
 /* The memory that one client really uses: a child with its page tables, or a
@@ -132,7 +132,7 @@
 #define LOG_INTERVAL       60000
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
    interval, of which STOP_TIMEOUT is a multiple.  A thread that waits for a
-   connection to Redis also looks again at this interval. */
+   connection to Redis also checks again at this interval. */
 #define WAKE_DELAY         125
 /* The limits of one loop iteration, so that no client starves: events taken
    from the kernel, and accepted connections. */
@@ -140,7 +140,7 @@
 #define ACCEPTS_AT_ONCE    512
 /* Pipelined requests of one client that an event loop answers in one turn. */
 #define EXCHANGES_AT_ONCE  16
-/* The bytes of one sendfile(2) call, so that other clients get their turn. */
+/* The bytes of one sendfile(2) call, so that other clients are served, too. */
 #define SENDFILE_AT_ONCE   (128 * 1024)
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interface between the two storeys.
+ * The interface between lib/ (the first storey) and ops/ (the second storey).
  *
- * lib/ is a complete web server.  On a real machine it also meets shortages
+ * lib/ is a complete web server.  A production server also meets shortages
  * (descriptors, processes, Redis connections, memory), slow readers of the log,
- * and attackers.  ops/ handles these, with the functions of this header.
+ * and attackers.  ops/ handles these.
  *
- *     make all      links ops/, the second storey
+ *     make all      links ops/
  *     make plain    links lib/plain/: the same functions, most in a line or two
  *
  * For a first reading of lib/, the comments of this header are enough.
@@ -54,7 +54,7 @@ size_t limit_by_descriptors(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
    client takes `real` bytes of memory, and `each` bytes of this process'
-   addresses (0: each client gets a process). */
+   address space (0: each client has its own process). */
 size_t limit_by_memory(size_t most, size_t each, size_t real);
 
 /* Logs that a resource has run out, as errno shows.  New clients must wait. */
@@ -101,8 +101,8 @@ void cache_return(struct file *file);
 /* Prints a line, which ends in a line feed, without waiting for a reader. */
 void output_line(int descriptor, const char *line, size_t length);
 
-/* Prints some lines, and may wait for their reader: only at the start and at
-   the end of a server. */
+/* Prints some lines, and may wait for their reader.  Call it only at the start
+   and at the end of a server. */
 void output_text(int descriptor, const char *text, size_t length);
 
 /* ---- Statistics ---- */
@@ -140,8 +140,8 @@ struct resp_reply;
 bool redis_report_rejection(const struct redis_server *server,
                             const struct resp_reply *reply, int64_t now);
 
-/* If the errno of redis_connect_start() shows that this host lacks something,
-   perhaps for a moment only, logs that and returns true.  The host may lack
+/* If the errno of redis_connect_start() shows that this host lacks a resource,
+   perhaps only briefly, logs that and returns true.  The host may lack
    descriptors, ports, memory, or room in the queue of a Unix socket. */
 bool redis_report_shortage(const struct redis_server *server, int64_t now);
 

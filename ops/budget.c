@@ -32,8 +32,8 @@ bool budget_change(size_t old, size_t new) {
     size_t more = new - old; /* if negative: wraps, and adding it wraps back */
     size_t taken = 0;
 
-    /* First the change, then the sum: if two processes call this at the same
-       time, at least one of them sees both changes. */
+    /* Changes the counter, then reads the sum: if two processes call this at
+       the same time, at least one of them sees both changes. */
     size_t own = atomic_fetch_add(&budget.taken[budget.slot], more) + more;
     if (new <= old)
         return true;

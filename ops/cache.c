@@ -29,7 +29,6 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* An entry of the cache: one file. */
 struct entry {
     struct cache *cache;
     struct file *file;
@@ -37,14 +36,14 @@ struct entry {
     bool listed;    /* in the table; if not, its last borrower frees it */
     unsigned round; /* the round of the last check; 0: none */
     UT_hash_handle hh;
-    struct entry *prev, *next; /* in the list of the idle */
+    struct entry *prev, *next; /* in the list of idle files */
     char name[];
 };
 
 struct cache {
     int folder;
     bool texts;
-    size_t limit; /* of the idle files */
+    size_t limit; /* of idle files */
     pthread_mutex_t lock;
     struct entry *entries; /* a table of all files, idle or borrowed */
     struct entry *idle;    /* not borrowed, the longest unused first */
@@ -121,9 +120,9 @@ static bool is_same(const struct stat *a, const struct stat *b) {
 }
 
 /* May the file be kept?  A text may be kept only if a later change certainly
-   has a later time: the clock of a file system may tick once in two seconds.
-   But templates are always kept: otherwise 02, if it starts right after a
-   change, would read one in each child. */
+   has a later time.  The clock of a file system may tick once in two seconds.
+   But templates are always kept.  Otherwise, if 02 starts right after a change,
+   each child would read one. */
 static bool may_be_kept(const struct cache *cache, const struct file *file) {
     return cache->texts || file->text.length == 0 ||
            file->status.st_ctim.tv_sec + FILE_SETTLE_TIME <= time(NULL);
@@ -138,7 +137,7 @@ static void keep(struct cache *cache, struct entry *entry) {
     if (older != NULL)
         drop(cache, older);
     if (may_be_kept(cache, entry->file))
-        HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: it has left */
+        HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: dropped above */
     borrow(cache, entry);
     entry->listed = entry->hh.tbl != NULL;
 }

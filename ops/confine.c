@@ -8,8 +8,8 @@
  *                    writes none, binds no port, connects to Redis only
  *     PR_SET_NO_NEW_PRIVS   programs that it starts get no more rights
  *
- * The list of kept calls describes a server.  The calls of lib/ are here; the
- * calls with which the server waits are in its main.c.
+ * The calls of lib/ are listed here; the calls with which a server waits are in
+ * its main.c.
  */
 #include "limits.h"
 #include "ops.h"
@@ -111,8 +111,7 @@ void ops_print_calls(const struct call *calls) {
 /* ---- Files and ports: Landlock ---- */
 
 /* As in linux/landlock.h, which may lack the later fields on this machine.  An
-   older kernel takes a longer structure if the fields that it does not know are
-   zero. */
+   older kernel accepts a longer structure if the unknown fields are zero. */
 struct ruleset {
     uint64_t files; /* a bit for each right: forbidden if no rule allows it */
     uint64_t ports;
@@ -141,7 +140,7 @@ static bool allow_folder(int ruleset, const char *root, const char *name) {
     return allowed;
 }
 
-/* Returns all rights that this version of Landlock knows (landlock(7)). */
+/* Returns all rights of this version of Landlock (landlock(7)). */
 static struct ruleset all_known_rights(int version) {
     static const int rights_to_files[] = {13, 14, 15, 15, 16};
     int last = version < 5 ? version : 5;
@@ -155,8 +154,8 @@ static struct ruleset all_known_rights(int version) {
 
 /* Limits this thread, and all threads and processes that it creates, to files
    in public/ and templates/, and to the TCP port of Redis (0: none).  Returns 2
-   if both are limited, 1 if only the files are (kernel before 6.7), 0 if the
-   kernel can do neither (before 5.13), -1 with errno set after a failure. */
+   if both are limited, 1 if only the files are (kernel before 6.7), 0 if
+   neither is (before 5.13).  After a failure returns -1 with errno set. */
 static int confine_files_and_ports(const char *root, int redis_port) {
     int version = (int)syscall(__NR_landlock_create_ruleset, NULL, 0,
                                LANDLOCK_CREATE_RULESET_VERSION);
@@ -241,8 +240,8 @@ static int add_calls(struct filter *filter, const struct call *calls) {
 }
 
 /* A program for a small virtual machine in the kernel: see seccomp(2) on
-   filters.  The kernel remembers its answer for each number, so the length of
-   the list costs nothing (since 5.11). */
+   filters.  The kernel caches the result for each number, so the length of the
+   list costs nothing (since 5.11). */
 static int load_filter(const struct call *own) {
     struct filter filter = {
         .steps = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
@@ -265,7 +264,7 @@ static int load_filter(const struct call *own) {
 
 /* Limits all threads to the calls that lib/ needs, and to `calls`.  Returns the
    number of calls that are left, 0 if this kernel or processor does not support
-   this, or -1 with errno set. */
+   filters, or -1 with errno set. */
 static int confine_calls(const struct call *calls) {
     struct sigaction action = {.sa_sigaction = on_other_call,
                                .sa_flags = SA_SIGINFO};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The limits of the second storey, each with its reason; see lib/config.h. */
+/* The limits of ops/, each with its reason; see lib/config.h. */
 #ifndef OPS_LIMITS_H
 #define OPS_LIMITS_H
 
@@ -12,22 +12,22 @@
    take the same share of its own limit. */
 #define MEMORY_SHARE    4
 /* If memory is limited, this part is reserved for files and Redis.  Without
-   this reserve, the last clients' requests would get no memory. */
+   this reserve, the last clients' requests would have no memory. */
 #define RESERVED_MEMORY (512 * 1024)
 /* The memory for the largest request without Redis: two copies of a page of 333
    KB, and what the C library adds to them. */
 #define REQUEST_MEMORY  (1024 * 1024)
-/* A block of this size or more goes back to the kernel when it is freed; this
-   is glibc's initial value (mallopt(3), M_MMAP_THRESHOLD). */
+/* A block of this size or more returns to the kernel when it is freed; this is
+   glibc's initial value (mallopt(3), M_MMAP_THRESHOLD). */
 #define LARGE_BLOCK     (128 * 1024)
 /* The largest block that the C library takes from its heap. */
 #define HEAP_BLOCK      (LARGE_BLOCK - 1024)
 /* The least size of the main thread's stack, which also has the environment.
    With 32 KB some of the servers crashed at their start, with 48 KB none. */
 #define STACK_MINIMUM   (64 * 1024)
-/* After this number of exchanges an event loop gives back unused memory, at
-   most once in a TRIM_INTERVAL (milliseconds).  TRIM_PAD bytes stay at the
-   heap's end, for the next exchanges. */
+/* After this number of exchanges an event loop returns unused memory to the
+   kernel, at most once in a TRIM_INTERVAL (milliseconds).  TRIM_PAD bytes stay
+   at the heap's end, for the next exchanges. */
 #define TRIM_AFTER      100
 #define TRIM_INTERVAL   500
 #define TRIM_PAD        (128 * 1024)

@@ -36,8 +36,8 @@ static void read_limit(const char *folder, const char *name, uint64_t *least) {
     fclose(file);
 }
 
-/* A group has the limits of all groups above it too.  In a container the path
-   may be that of the host, and not exist here.  Then only the limits at the top
+/* The limits of all groups above a group also apply to it.  In a container the
+   path may be the host's, and may not exist.  Then only the limits at the top
    are read: the limits of the container. */
 static void read_limits(const char *root, const char *hierarchy, char *group,
                         uint64_t *least) {
@@ -145,7 +145,7 @@ void memory_init(size_t workers) {
 
 void memory_require(size_t size) {
     if (!try_to_allocate(size + RESERVED_MEMORY))
-        server_fatal("cannot get the %zu bytes of memory that one client and "
+        server_fatal("cannot allocate the %zu bytes that one client and "
                      "the reserve need; raise the limit (ulimit -v, -d)",
                      size + RESERVED_MEMORY);
 }

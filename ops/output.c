@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes to standard output and standard error.  No reader can stop the
- * service: each write(2) returns at once.  A line that cannot be written now is
+ * Writes to standard output and standard error.  A slow reader cannot stop the
+ * server: each write(2) returns at once.  A line that cannot be written now is
  * dropped and counted; the count is printed before the next line.
  *
- * How the write is kept from waiting depends on the kind of descriptor:
+ * The kind of descriptor decides how a write avoids waiting:
  *
  *     pipe, terminal   reopened (/proc/self/fd/N) with O_NONBLOCK.  The flag
  *                      belongs to the open file description, which we share
@@ -116,7 +116,7 @@ static void copy(int pipe, int file) {
 }
 
 /* Closes all other descriptors, because otherwise the port would stay in use.
-   In a session of its own the log writer gets no Ctrl-C. */
+   In its own session the log writer receives no Ctrl-C. */
 static void run_log_writer(int descriptor, int pipe) {
     setsid();
     signal(SIGTERM, SIG_IGN); /* every signal that stops the server */

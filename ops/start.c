@@ -15,7 +15,7 @@
 /* The limit of descriptors, read once: reading it costs a system call. */
 static size_t descriptors;
 
-/* Raises a soft limit, up to the hard one, as any process may. */
+/* Raises a soft limit, up to the hard limit at most. */
 static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
                         const char *what) {
     if (limit->rlim_max < least)
@@ -24,8 +24,8 @@ static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
     limit->rlim_cur = MIN(limit->rlim_max, most);
 }
 
-/* A program whose stack is too small crashes without a message.  So this runs
-   before main(), whose variables and calls alone may not fit. */
+/* A program whose stack is too small crashes without a message.  So this check
+   runs before main(), whose variables and calls may not fit. */
 __attribute__((constructor)) static void require_stack(void) {
     struct rlimit limit;
 
@@ -36,8 +36,8 @@ __attribute__((constructor)) static void require_stack(void) {
     (void)setrlimit(RLIMIT_STACK, &limit);
 }
 
-/* Opens those of the first three descriptors that are closed (`>&-`): otherwise
-   a line of the log would go to a client or to Redis.  With O_PATH they can
+/* Opens the first three descriptors if they are closed (`>&-`).  Otherwise a
+   line of the log could be sent to a client or to Redis.  With O_PATH they can
    neither be read nor written (EBADF).  A container may have no /dev/null. */
 static void open_standard_descriptors(void) {
     int descriptor;

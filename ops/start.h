@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of the second storey (ops/) that its other files call. */
+/* Functions of ops/ that other files of ops/ call. */
 #ifndef OPS_START_H
 #define OPS_START_H
 
@@ -17,14 +17,14 @@ void output_open(bool log);
 
 /* Starts the log writers that are needed.  Call this function after the user
    was changed, before any fork or thread.  If no process may be forked
-   (EAGAIN), write(2) may block.  Any other failure: returns -1 with errno
+   (EAGAIN), write(2) may block.  Otherwise a failure returns -1 with errno
    set. */
 int output_start_writers(void);
 
 /* ---- shortage.c ---- */
 
-/* Call this function before any fork, so that all processes know about a
-   shortage. */
+/* Call this function before any fork, so that all processes share the state of
+   a shortage. */
 void shortage_init(void);
 
 /* ---- budget.c ---- */
@@ -37,17 +37,16 @@ void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
 
 /* ---- memory.c ---- */
 
-/* Returns the bytes that all processes of the server together may use: the
-   least of the machine's memory and the limits of the control group (versions 1
-   and 2) and its parents.  `root` is put before each path: "" except in a
-   test. */
+/* Returns the bytes that all processes of the server together may use.  This is
+   the least of the machine's memory and the limits of the control group
+   (versions 1 and 2) and its parents.  `root` is put before each path: ""
+   except in a test. */
 uint64_t memory_granted(const char *root);
 
 /* Reads the memory that the server may use, and sets the budget of its
    `workers` processes.  Call it before the server confines itself.  After this
-   call the C library returns each block of LARGE_BLOCK bytes or more to the
-   kernel when it is freed, not only the first such block (mallopt(3),
-   M_MMAP_THRESHOLD). */
+   call the C library returns each freed block of LARGE_BLOCK bytes or more to
+   the kernel, not only the first one (mallopt(3), M_MMAP_THRESHOLD). */
 void memory_init(size_t workers);
 
 /* If there is no memory for that size and RESERVED_MEMORY, prints that and

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Print all commands and options in Markdown, from the texts in the Makefile and of --help.
+"""Print all commands and options in Markdown, from the texts of the Makefile and of --help.
 
 .venv/bin/python scripts/commands.py >docs/reference/commands.md
 """
@@ -19,8 +19,8 @@ from bench.host.project import ROOT
 HEAD = """\
 # Commands
 
-The options come from `--help`. `make TARGET ARGS="..."` passes options to the command of that name;
-`make bench` runs `sweep`, and with `HOSTS=` it runs `hosts`. Without make, the commands are
+The texts are those of `--help`. `make TARGET ARGS="..."` passes options to the command of the same
+name, but `make bench` runs `sweep`, or `hosts` with `HOSTS=`. Without make, a command is
 `.venv/bin/zerohttpd COMMAND ...`. The times were measured on two CPUs, without the installation.
 """
 TARGET = re.compile(r"^([a-z._-]+):.*##-? ([A-Z]\w+): (.*)$", re.MULTILINE)
@@ -55,7 +55,7 @@ def rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def cell(text: str) -> str:
-    """Return a text escaped for a table, without the folder of this project."""
+    """Return a text escaped for a table, without this project's folder."""
     return text.replace(f"{ROOT}/", "").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 

@@ -21,5 +21,5 @@ while read -r pattern; do
     done < <(compgen -e)
 done <"$project/scripts/foreign-variables"
 unset name pattern
-# If HOME is not set, as in some services and containers, bash gets ~ from the list of users.
+# If HOME is not set, as in some services and containers, bash reads ~ from the list of users.
 [[ -n ${HOME-} ]] || { unset HOME && export HOME=~; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The part of scripts/setup.sh that runs as root: installs Debian packages.
+# Install Debian packages: the part of scripts/setup.sh that runs as root.
 #
 #     scripts/install.sh PACKAGE...
 #
@@ -11,8 +11,8 @@ readonly policy=/usr/sbin/policy-rc.d
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
-# While packages are installed, policy-rc.d returns 101, which forbids each start of a service. If this
-# process is killed, the remaining file allows every start.
+# Forbid each start of a service during the installation: policy-rc.d returns 101. After the end of
+# this process, the file allows every start.
 forbid_services() {
     [[ -e $policy || -L $policy ]] && return
     trap 'rm -f "$policy"' EXIT
@@ -37,8 +37,7 @@ installed_packages() {
         sed -n 's/^ii *//p' | sort
 }
 
-# Disable the services of new packages, so that they do not start at the next boot either. Do not
-# change packages that were installed before.
+# Disable the services of new packages, so that they do not start at the next boot either.
 disable_services_of() {
     local file files
     files=$(dpkg-query --listfiles "$@")
@@ -66,7 +65,7 @@ apt_get() {
         -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
 }
 
-# Prints the size of the download, and on a terminal the progress, too.
+# Print the size of the download and, on a terminal, the progress.
 install_and_count() { # FILE PACKAGE...: write the whole output of apt-get into FILE
     local said=$1 watched=
     shift
@@ -88,8 +87,8 @@ install_as_root() {
     forbid_services
     before=$(installed_packages)
     said=$(mktemp)
-    # If the installation fails, fetch the package lists and try once more. The lists may be missing
-    # (on a fresh machine) or too old (with versions that the archive no longer has).
+    # If the installation fails, fetch the package lists and try again. The lists may be missing (on a
+    # fresh machine) or too old (with versions that the archive no longer has).
     if ! install_and_count "$said" "$@"; then
         say "fetching the lists of packages"
         apt_get update >&2 # with --quiet=2 it prints only warnings and errors

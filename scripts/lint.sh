@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Checks the layout of all sources and looks for mistakes in them. Changes no source.
+# Check the layout of all sources, and find mistakes. This script changes no source.
 #
 #     scripts/lint.sh [PART...]       layout tidy warnings shell python types structure licence prose
 set -euo pipefail
@@ -8,8 +8,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$project"
 
-# Sets the array `files` to the files that git tracks or would add, without results of a build. Git
-# rejects another user's folder unless safe.directory lists it. A check without files must fail.
+# Set the array `files` to the files that git tracks or would add, without results of a build. Git
+# rejects another user's folder unless safe.directory contains it. A check without files must fail.
 list() {
     local found
     found=$(git -c safe.directory='*' ls-files --cached --others --exclude-standard -- "$@") || found=
@@ -23,7 +23,7 @@ lint_layout() {
     .venv/bin/clang-format --dry-run --Werror "${files[@]}"
 }
 
-# A file that has passed is checked again only if the file, one of its headers or the rules change.
+# A passed file is checked again only if the file, one of its headers or the rules have changed.
 lint_tidy() {
     list '[0-9]*/*.c' 'lib/*.c' 'ops/*.c' 'baselines/*.c'
     mkdir -p build/lint/tidy
@@ -85,7 +85,7 @@ lint_licence() {
     return "$bad"
 }
 
-# Words that the text avoids: scripts/words.toml lists them.
+# Find the words in scripts/words.toml, which the text avoids.
 lint_prose() {
     list '*.md' '*.c' '*.h' '*.py' '*.sh' '*.toml' '*.css' '*.js' '*.html' '*.j2' Makefile .ci/run \
         scripts/lab scripts/fresh ':(exclude)scripts/words.toml'

@@ -6,7 +6,7 @@
 #     scripts/pin.sh --upgrade    pin the newest version of each package
 #
 # Each list is for the oldest supported version of Python and all later versions. The lists name no
-# package index: pip uses the index of its configuration, and checks the hashes.
+# package index: pip uses its configured index, and checks the hashes.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

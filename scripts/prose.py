@@ -5,7 +5,7 @@
     scripts/prose.py FILE...
 
 The program checks all text of Markdown and HTML files except code. In other files and in HTML, it
-checks comments, docstrings and strings with a space. The exit status is 1 if it has found a word.
+checks comments, docstrings and strings with a space. The exit status is 1 after a finding.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BEGINNING = r"""(?:\A|[.:;!?][)"*]*\s|\n[\s*#/>|-]*\n)[\s*#/>|"'\\_frb-]*"""
 
 
 def pieces(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number of the first line and the text of each piece of a file's prose."""
+    """Yield each piece of a file's prose, as the number of its first line and its text."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield 1, MARKDOWN_CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
@@ -61,7 +61,7 @@ def pattern(word: str) -> re.Pattern[str]:
     words = word.replace(" ", r"[\s*#/]+")
     if word[0].isupper():
         return re.compile(rf"{BEGINNING}(?P<word>{words})\b(?!-)")
-    # A word in code style, or next to a dot, is a name: `cell`, bench.stations.
+    # A word in back-quotes or next to a dot is a name: `cell`, bench.stations.
     return re.compile(rf"(?<![\w`.-])(?P<word>{words})(?![\w`-]|\.\w)", re.IGNORECASE)
 
 

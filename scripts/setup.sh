@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Makes sure that the tools of one or more groups are installed:
+# Install the missing tools of one or more groups:
 #
 #     scripts/setup.sh GROUP...      build  bench  read  openloop  hosts  test  sanitize  fuzz
 #                                    lint  site  compare  peers  trace  fault  similar  package:NAME
 #
-# Prints nothing if nothing is missing. Otherwise prints the missing Debian packages with reasons, and
-# installs them with apt-get, through sudo if the user is not root. Services of these packages start
-# neither now nor at the next boot. Python packages are installed into .venv, with the versions and
-# hashes that requirements/ pins. The compiler is that of the variable CC, if CC is set. No Debian
-# release has oha, the tool of the open loop, so Rust's cargo compiles it into build/tools. If a step
+# If nothing is missing, the script prints nothing. Otherwise it prints the missing Debian packages
+# with reasons, and installs them with apt-get, through sudo for a user without root rights. Services
+# of these packages start neither now nor at the next boot. Python packages are installed into .venv,
+# with the versions and hashes in requirements/. The variable CC may name the compiler. Debian has no
+# package of oha, the tool of the open loop, so Rust's cargo compiles it into build/tools. If a step
 # fails, the script prints what the user must install and exits with status 1.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
@@ -28,7 +28,7 @@ die() { say "$*"; exit 1; }
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 
-# True if this package is installed, or a package that provides it: php8.2-opcache for php-opcache.
+# True if this package, or another that provides it, is installed: php8.2-opcache for php-opcache.
 installed() {
     [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]] ||
         dpkg-query -Wf '${db:Status-Abbrev} ,${Provides},\n' 2>/dev/null |
@@ -51,8 +51,8 @@ have_sanitizer() { # KIND COMPILER...
     "$@" -fsanitize="$kind" -xc - -o /dev/null <<<"$program" 2>/dev/null
 }
 
-# Prints the package with the libraries of clang's sanitizers and fuzzer. In Debian 12, Ubuntu 24.04
-# and newer releases this is a package of its own.
+# Print the package with the libraries of clang's sanitizers and fuzzer. Debian 12, Ubuntu 24.04 and
+# newer releases have a separate package.
 clang_runtime() {
     local version
     version=$(clang -dumpversion | cut -d. -f1)
@@ -79,7 +79,7 @@ python_is_new_enough() {
         "$oldest_python" 2>/dev/null
 }
 
-# True also if there are no package lists: make_venv then checks the installed version.
+# Also true without package lists, because make_venv checks the installed version later.
 archive_python_is_new_enough() {
     local version
     version=$(apt-cache show python3 2>/dev/null | sed -n 's/^Version: \([0-9.]*\).*/\1/p' | tail -n 1)
@@ -88,9 +88,8 @@ archive_python_is_new_enough() {
 
 can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Sets `python` to the interpreter for .venv, or notes the packages that this interpreter needs. The
-# system's own Python comes first: python3-venv is for this version, and other versions may be
-# removed later.
+# Set `python` to the interpreter for .venv, or note the packages that this interpreter needs. Prefer
+# the system's Python: python3-venv is for this version, and other versions may be removed later.
 python=
 find_python() {
     local candidate version
@@ -106,7 +105,7 @@ find_python() {
         python=/usr/bin/python3
         return
     fi
-    # The archive of an older release may have a newer Python in addition.
+    # An older release may have a newer Python in addition.
     for version in 3.{14..10}; do
         if apt-cache show "python$version-venv" >/dev/null 2>&1; then
             need "python$version-venv" "Python $oldest_python or newer" false
@@ -141,8 +140,8 @@ need_python() { # FILE...: a pinned list in requirements/
 
 on_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; }
 
-# On Ubuntu, the package chromium only installs a snap, which needs a daemon and does not see /tmp. So
-# the tests there use the browser that playwright downloads.
+# On Ubuntu, the package chromium only installs a snap, which needs a daemon and cannot access /tmp.
+# So the tests there use the browser that playwright downloads.
 chromium_from_playwright() { on_ubuntu && ! have google-chrome; }
 without_browser= # the reason why there is no browser
 have_chromium() {
@@ -154,7 +153,7 @@ have_playwright_chromium() {
     compgen -G "${PLAYWRIGHT_BROWSERS_PATH:-$HOME/.cache/ms-playwright}/chromium*/*/*" >/dev/null
 }
 
-# Any compiler can be used; the Makefile's default is gcc.
+# Any compiler can be used. The Makefile's default is gcc.
 need_compiler() {
     case ${compiler[0]} in
     gcc | clang) need "${compiler[0]}" "compiles the servers" have "${compiler[0]}" ;;
@@ -162,7 +161,7 @@ need_compiler() {
     esac
 }
 
-# Debian packages: each with a command that succeeds if it is installed, and with its purpose.
+# Debian packages, each with a command that succeeds if the package is installed, and its purpose.
 readonly tools="\
 gcc              have gcc                compiles C
 make             have make               builds the servers
@@ -267,7 +266,7 @@ install_packages() {
     explain_and_stop "the installation did not succeed"
 }
 
-# A browser is optional. Without a browser, the tests that need it are skipped with a message.
+# A browser is optional. Without a browser, some tests are skipped with a message.
 do_without_browser() { # REASON
     without_browser=$1
     say "no browser: $1. The tests that need a browser will be skipped."
@@ -302,11 +301,11 @@ install_requirements() {
     for name in "${stale[@]}"; do digest_of "$name" >"$(stamp_of "$name")"; done
 }
 
-# Shows the progress on a terminal, and explains why pip failed.
+# Print the progress on a terminal, and the reason if pip fails.
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
-    # These options override those in the user's pip.conf; an empty target means no target.
+    # These options override the user's pip.conf. An empty target means no target.
     "$venv/bin/python" -m pip install --no-user --target= --prefix="$PWD/$venv" --root=/ \
         --require-hashes --disable-pip-version-check --progress-bar off "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
             !watched { next }
@@ -340,8 +339,8 @@ explain_pip() { # WHAT IT SAID
     esac
 }
 
-# An editable installation: Python reads bench/ and lab/ in place. A .venv that was copied or linked
-# from another checkout is installed again, because it would run the code of that checkout.
+# Install in editable mode: Python reads bench/ and lab/ in place. A .venv that was copied or linked
+# from another checkout would run the code of that checkout, so it is installed again.
 install_project() {
     if [[ $(cat pyproject.toml scripts/zerohttpd | sha256sum) == "$(cat "$(stamp_of project)" 2>/dev/null)" &&
         $(installed_from) -ef bench/__init__.py ]]; then return; fi
@@ -352,7 +351,7 @@ install_project() {
     cat pyproject.toml scripts/zerohttpd | sha256sum >"$(stamp_of project)"
 }
 
-# Runs in another folder, because Python prefers modules in its working folder.
+# This function runs in another folder, because Python prefers modules in its working folder.
 installed_from() {
     local python=$PWD/$venv/bin/python
     (cd / && "$python" -c 'from importlib import util; print(util.find_spec("bench").origin)' 2>/dev/null)
@@ -396,8 +395,7 @@ install_oha() {
     exec 8<&-
 }
 
-# Some packages can be named only now: the package of a compiler's libraries has the version of the
-# installed compiler in its name.
+# Look for further packages, whose names contain the version of a compiler that was missing before.
 look_again() { # GROUP...
     local group first=" ${missing[*]} " package
     missing=() reasons=() requirements=() python=

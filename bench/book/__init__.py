@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Annotated source for the web site, the slides and the sheets.
+"""Make annotated source for the web site, the slides and the sheets.
 
-    source         a C file as passages: a comment and its code
-    render         pieces of HTML: a source file with its new lines marked, two files side by side
-    directive      lines of a document that are replaced by a piece of HTML or the newest curve
-    glossary       links from words to their entries
-    site           hooks of MkDocs, which makes the web site (mkdocs.yml)
-    course         slides, speaker notes and sheets, with the expected results of the sheets
+    source         splits a C file into passages, each a comment and its code
+    render         makes HTML: a source file with marked new lines, two files side by side
+    directive      replaces lines of a document by HTML or the newest curve
+    glossary       links words to their entries
+    site           has hooks of MkDocs, which makes the web site (mkdocs.yml)
+    course         makes slides, speaker notes and sheets (expected: the sheets' results)
 
 The chapters of the book are in docs/tutorial/book/. A directive that quotes a missing source file
 is an error.

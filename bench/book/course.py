@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The slides, the speaker notes and the sheets of docs/teaching/, as files to show and to print:
-`make slides`.
+"""Make the slides, the speaker notes and the sheets of docs/teaching/, as files to show and to
+print: `make slides`.
 
 The sources are Markdown with directives (bench/book/directive.py), so they show the same pictures
 and pieces of C files as the book. In slides.md a line `---` separates slides. Each slide ends with
-its minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students has the sheets only.
+its minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students has only the sheets.
 """
 
 import re
@@ -68,7 +68,7 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "course", help=where)
     known = ", ".join(SHEETS)
     expected = f"""make no files; measure the figures of a sheet ({known}; default all) on this
-        machine and print them in Markdown, in one or two minutes"""
+        machine in one or two minutes, and print them in Markdown"""
     parser.add_argument("--expected", nargs="*", metavar="SHEET", help=expected)
     options = parser.parse_args(words)
     if options.expected is not None:
@@ -82,7 +82,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def build(folder: Path) -> list[Path]:
-    """Write the files: sheets and, unless this is a copy for students, slides and notes. Raises
+    """Write the sheets and, unless this is a copy for students, the slides and notes. Raises
     UserError."""
     template = template_of(__file__, "course.html.j2")
     light, dark = styles()
@@ -134,7 +134,7 @@ def _slide(name: str, text: str) -> Slide:
 
 
 def notes(shown: Sequence[Slide]) -> Markup:
-    """Return a table: the minutes from the beginning, the slide, the speaker's note."""
+    """Return a table with the start (in minutes), the slide, and the speaker's note."""
     table, begin = Table("from minute", "<slide", "<what to say"), 0
     for number, one in enumerate(shown, 1):
         table.add_row(str(begin), f"{number}. {one.title}", one.note)
@@ -167,8 +167,8 @@ def _part(name: str, text: str) -> tuple[str, Markup]:
 
 
 def print_pdf(page: Path) -> Path | None:
-    """Print the page to a PDF in its folder and return the path of the PDF; None if there is no
-    browser. Raises UserError."""
+    """Print the page to a PDF in its folder and return the PDF's path; None without a browser.
+    Raises UserError."""
     browser = next(filter(None, map(find_program, BROWSERS)), None)
     if browser is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Directives: lines of a document that begin with two colons and are replaced by HTML.
+"""Replace directives by HTML: lines of a document that begin with two colons.
 
 :: source FILE [since FILE]     the whole annotated file; lines that are new since FILE are marked
 :: function FILE NAME           one function of a file, with its comment
@@ -71,7 +71,7 @@ NONE_YET = (
 
 
 def sweeps(folder: Path) -> list[Results]:
-    """Return all readable results below a folder, the newest first."""
+    """Return all readable results in a folder, the newest first."""
     found = []
     for path in sorted(folder.glob("[0-9]*/results.json"), reverse=True):
         with suppress(UserError):  # made by a newer version, or incomplete
@@ -81,8 +81,8 @@ def sweeps(folder: Path) -> list[Results]:
 
 def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
     """Return the chart of these servers, for light and for dark pages, or the commands that make
-    it. The chapter is about the last server. The chart shows the newest sweep with two points or
-    more of this server, so a short run for a course sheet does not remove a curve."""
+    it. The chart shows the newest sweep with at least two points of the last server, which is the
+    chapter's topic. So a short run for a course sheet does not remove a curve."""
     for results in measured:
         runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
         study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))
@@ -96,7 +96,7 @@ def _drawn(study: Study, begun: str) -> str:
     made = catalogue(study)
     specs = [made.picture("rates", scenario, theme) for theme in (0, 1)]
     drawn = [vl_convert.vegalite_to_svg(spec) for spec in specs if spec]
-    # A screen reader presents the chart as one picture with a text, not as hundreds of marks.
+    # A screen reader must present the chart as one picture with a text, not as hundreds of marks.
     caption = f"The newest curve here, begun {begun}: <code>make bench</code>."
     pictures = "".join(
         f'<div class="{kind}" role="img" aria-label="{escape(made.titles()["rates"])}">'

@@ -21,8 +21,7 @@ from bench.records.words import plural
 
 COURSE = ROOT / "docs" / "teaching"
 SHEETS = ("1-baseline", "4-redis", "5-idle")
-"""The sheets with figures from a sweep. Sheet 3 prints its own figures; the other sheets have no
-figures."""
+"""The sheets with figures from a sweep. Sheet 3 prints its own figures; other sheets have none."""
 
 
 def measure(sheets: Sequence[str]) -> int:
@@ -53,7 +52,7 @@ def table(sheet: str, results: Results) -> str:
     ratio = f"{'pages a second' if of_rates else 'CPU'}, relative to the architecture's first run"
     found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")
     first: dict[str, float] = {}
-    # A server is compared with its baseline, so the baseline comes first.
+    # The baseline comes first, because its server is compared with it.
     for one in sorted(
         results.runs, key=lambda one: (one.architecture or "", one.kind != "baseline")
     ):

@@ -11,8 +11,7 @@ EVERYDAY = (
     *("agent", "condition", "configuration", "factor", "layer", "package", "ranking", "run"),
     *("slot", "trial", "connection", "need", "poll", "request", "response"),
 )
-"""Words without links: words of the benchmark that mean something else in most sentences, and very
-frequent words."""
+"""Words without links: frequent words, and words with a different meaning in most sentences."""
 UNTOUCHED = (
     r"<(code|pre|a|h\d|svg|summary|figcaption)\b.*?</\1>|<table class=.pairs.*?</table>|<[^>]*>"
 )
@@ -20,8 +19,8 @@ UNTOUCHED = (
 
 
 def words(text: str) -> dict[str, str]:
-    """Return the anchor of each word (in lower case) that the glossary explains. EVERYDAY words are
-    left out."""
+    """Return the anchor of each word (in lower case) that the glossary explains, except EVERYDAY
+    words."""
     found = {}
     for entry in re.findall(r"^\*\*(.+?)\*\*:", text, re.MULTILINE):
         for word in entry.split(","):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pieces of HTML: annotated source with marks at new lines, and two files side by side."""
+"""Make pieces of HTML: annotated source with marked new lines, and two files side by side."""
 
 import difflib
 import re
@@ -14,14 +14,14 @@ from pygments.lexers import CLexer
 from bench.book.source import Passage, code_alone, function, paragraphs, passages
 
 KEPT_AROUND = 2
-"""The number of unchanged lines that are shown before and after a change; more are folded."""
+"""The number of unchanged lines that are shown before and after a change."""
 ESSAY_FROM = 8
 """The number of lines by which a comment next to its code may be longer than the code."""
 ESSAY_WIDE = 64
-"""The largest number of characters in a line of a drawing next to the code. A wider drawing would
-be cut off."""
+"""The maximum number of characters in a line of a drawing next to the code, where a wider drawing
+would be cut off."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
-"""In a run of at least this number of unchanged lines, the middle is folded."""
+"""The minimum length of a run of unchanged lines whose middle is folded."""
 
 
 Pair = tuple[int | None, int | None]
@@ -34,8 +34,8 @@ def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[str, in
 
 
 def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
-    """Return the numbers (from 1) of the lines of `after` that `before` does not have, without
-    empty lines."""
+    """Return the numbers (from 1) of the lines in `after` that are not in `before`, without empty
+    lines."""
     return {
         index + 1
         for kind, _, _, begin, end in _blocks(before, after)
@@ -60,8 +60,8 @@ def coloured(text: str) -> list[str]:
 
 
 def styles() -> tuple[str, str]:
-    """Return the CSS of code for light and dark pages: two styles of Pygments with a contrast of at
-    least 4.5 on all backgrounds of code."""
+    """Return the CSS of code for light and dark pages. The two styles of Pygments have a contrast
+    of at least 4.5 on all backgrounds of code."""
     both = [HtmlFormatter(style=name, nobackground=True) for name in ("xcode", "github-dark")]
     light, dark = (str(one.get_style_defs([".code", ".highlight"])) for one in both)  # type: ignore[no-untyped-call]
     return light, dark
@@ -69,7 +69,7 @@ def styles() -> tuple[str, str]:
 
 def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
     """Return the whole file: comments left, code right. `before`: the name and text of another
-    file; lines that it does not have are marked in the gutter."""
+    file. Lines that are missing there are marked."""
     new = new_lines(before[1].splitlines(), text.splitlines()) if before else set()
     html = coloured(text)
     rows = []
@@ -87,8 +87,7 @@ def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
 
 
 def _is_essay(passage: Passage) -> bool:
-    """Return whether a comment is so long or wide that it is shown above its code, in two
-    columns."""
+    """Return whether a long or wide comment is shown above its code, in two columns."""
     drawn = [line for is_drawn, part in paragraphs(passage.comment) if is_drawn for line in part]
     wide = any(len(line) > ESSAY_WIDE for line in drawn)
     return wide or len(passage.comment) > ESSAY_FROM + len(passage.code)
@@ -157,7 +156,7 @@ def _prose(comment: list[str]) -> str:
     parts = []
     for drawn, lines in paragraphs(comment):
         if drawn:
-            # On a narrow page the drawing scrolls, so the keyboard must be able to reach it.
+            # On a narrow page the drawing scrolls, so it must be accessible by keyboard.
             drawing = escape("\n".join(lines))
             parts.append(f'<pre role="img" aria-label="A drawing" tabindex="0">{drawing}</pre>')
         else:
@@ -166,8 +165,8 @@ def _prose(comment: list[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return the HTML of a comment's words. `code` between back-quotes, calls and constants are
-    shown as code."""
+    """Return the HTML of a comment's words, with text in back-quotes, calls and constants as
+    code."""
     html = escape(text, quote=False)
     html = re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
     return re.sub(

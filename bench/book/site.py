@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Hooks of MkDocs: parts of the web site of docs/ that plain Markdown does not have.
+"""Hooks of MkDocs that make the parts of the web site that plain Markdown cannot express.
 
 - Directives (bench/book/directive.py) become annotated source, timelines and curves.
 - The words of the book are linked to the glossary.
-- A link to a file outside of docs/ leads to a page of that file, so the site needs no repository.
+- A link to a file outside of docs/ leads to a page with that file: the site needs no repository.
 """
 
 import posixpath
@@ -105,7 +105,7 @@ def _address(name: str) -> str:
     """Return the address, within the site, of the page for a file of the project."""
     if name.startswith("docs/"):
         return name.removeprefix("docs/")
-    # MkDocs leaves out names that begin with a dot.
+    # MkDocs ignores names that begin with a dot.
     return f"project/{name}" if name.endswith(".md") else f"source/{name.lstrip('.')}.md"
 
 

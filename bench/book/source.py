@@ -54,7 +54,7 @@ def _bare(comment: str) -> list[str]:
 
 
 def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
-    """Return the comment's paragraphs; True: a drawing or a table, whose lines are not changed."""
+    """Return the comment's paragraphs; True means a drawing or a table, with unchanged lines."""
     found: list[list[str]] = [[]]
     for line in comment:
         if line.strip():
@@ -72,8 +72,8 @@ def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
 
 
 def code_alone(text: str) -> list[str | None]:
-    """Return the lines of `text`. None replaces the lines of a comment on lines of its own, and the
-    empty lines after the comment."""
+    """Return the lines of `text`. None replaces each line of a comment on its own lines, and each
+    empty line after the comment."""
     shown = {
         passage.first - 1 + offset
         for passage in passages(text)
@@ -93,7 +93,7 @@ def function(text: str, name: str) -> tuple[int, int]:
     for place, line in enumerate(lines):
         if not re.match(rf"^(?!\s)[\w\s*]*\b{re.escape(name)}\(", line):
             continue
-        # A declaration, which may take several lines, ends with a semicolon before any brace.
+        # A declaration (of one or several lines) has a semicolon before any brace.
         if re.match(r"[^{]*;", "\n".join(lines[place:])):
             continue
         end = next((n for n in range(place, len(lines)) if lines[n] == "}"), None)

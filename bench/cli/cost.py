@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Show where the CPU time of a request goes (`zerohttpd cost`). It measures system calls and
-functions of each server and its baseline, one server without each of its optimisations, and the
-experiments. It stores a page in the folder of the results, and prints the results as Markdown."""
+"""Measure the CPU cost of a request (`zerohttpd cost`). Measure system calls and functions of each
+server and its baseline, one server without each of its optimisations, and the experiments. Write a
+page into the folder of the results, and print the results as Markdown."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ PAGE = "cost.html"
 
 
 def run(words: Sequence[str]) -> int:
-    """Measure, and write the page; return the exit status, as `measure` does. Raises UserError."""
+    """Measure, and write the page. Return the exit status as `measure` does. Raises UserError."""
     wanted = study("cost")
     chosen = _parser(wanted).parse_args(words)
     if chosen.markdown and not chosen.markdown.parent.is_dir():
@@ -50,7 +50,7 @@ def finish(source: Path, document: Path | None) -> None:
     stored = store.file_of(source)
     results = store.load(stored)
     if results.command[:1] != ["cost"]:
-        raise UserError(f"{stored} is not from `make cost`; for its page use: make report")
+        raise UserError(f"{stored} is not from `make cost`; make its page with: make report")
     page, written = build(source, stored.with_name(PAGE))
     text = written.read_text(encoding="utf-8")
     out = console()
@@ -65,25 +65,26 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
     parser = Parser(prog="zerohttpd cost", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
     add_size(parser, wanted.runs, wanted.requests, wanted.level)
-    add("--servers", nargs="+", metavar="NAME", default=[], help="measure only these (default all)")
+    only = "measure only these servers (default all)"
+    add("--servers", nargs="+", metavar="NAME", default=[], help=only)
     without = "disable the optimisations of this server, one by one (default %(default)s)"
     add("--optimisations-of", default="epoll", metavar="NAME", help=without)
     add("--no-experiments", action="store_true", help="skip the experiments")
-    how = "how to measure functions: perf takes samples, callgrind counts instructions (default "
-    how += "auto: perf if allowed)"
+    how = "method for functions: perf takes samples, callgrind counts instructions (default auto: "
+    how += "perf if allowed)"
     add("--stacks", choices=("auto", "perf", "callgrind", "no"), default="auto", help=how)
     what = "write the document to FILE and its data to a *.json file in the same folder"
     add("--markdown", type=Path, metavar="FILE", help=what)
     add_results(parser, ROOT / "results")
-    add("--read", type=Path, metavar="FOLDER", help="do not measure; read these results")
+    add("--read", type=Path, metavar="FOLDER", help="read these results, do not measure")
     return parser
 
 
 def experiment(words: Sequence[str]) -> int:
-    """Run `zerohttpd experiment`. Return the exit status, as `run` does. Raises UserError."""
+    """Run `zerohttpd experiment`. Return the exit status as `run` does. Raises UserError."""
     what = "Measure a server with and without one change, alternately."
     parser = Parser(prog="zerohttpd experiment", description=what)
-    known = f"one of {', '.join(CHANGES)}; without a name: list all of them"
+    known = f"one of {', '.join(CHANGES)}; without a name: list all experiments"
     parser.add_argument("name", nargs="?", help=known)
     usual = study(next(iter(CHANGES)))
     add_size(parser, usual.runs, usual.requests, usual.level)

@@ -19,7 +19,7 @@ def run(words: Sequence[str]) -> int:
         prog="zerohttpd doctor",
         allow_abbrev=False,
         description="Check this machine: print what it has, what the chosen runs need, and a "
-        "command that fixes each problem. Nothing is changed. Takes the options of `sweep`. "
+        "command that fixes each problem. It changes nothing, and accepts the options of `sweep`. "
         "Exit status: 0 all checks pass, 1 a check failed.",
     )
     add_plan(parser)
@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> int:
     lines = doctor.diagnose(runs, limits.look(), redis).lines
     if unbuilt:  # the doctor needs no executable
         have, need = f"not built: {', '.join(unbuilt)}", "built before a sweep"
-        fix = f"{make_command(unbuilt)}   (make bench does this, too)"
+        fix = f"{make_command(unbuilt)}   (make bench also does this)"
         lines.append(DoctorLine(topic="servers", have=have, need=need, state="note", fix=fix))
     doctor.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The command line: `zerohttpd COMMAND ...`, or `python -m bench COMMAND ...` without installation.
 
-A command is a function of a module. The module is imported only when the command is called. So a
-host that only runs servers needs no library for charts, and `--help` starts faster.
+A command is a function in a module that is imported only when the command is called. So a host that
+only runs servers needs no library for charts, and `--help` starts faster.
 """
 
 import argparse
@@ -31,7 +31,7 @@ MADE_AS = {"sweep": "bench", "hosts": "bench"}
 
 
 class Command(NamedTuple):
-    """A command: its module, its line in the help, and the function that takes its arguments."""
+    """A command: its module, its line in the help, and the function that receives its arguments."""
 
     module: str
     what: str
@@ -43,12 +43,12 @@ COMMANDS = {
     "doctor": Command("bench.cli.doctor", "check this machine and print fixes"),
     "report": Command("bench.cli.report", "make an HTML page of results; check targets"),
     "compare": Command("bench.cli.report", "show what changed between two sweeps", "compared"),
-    "run": Command("bench.cli.study", "measure a study of your own, a TOML file"),
+    "run": Command("bench.cli.study", "measure your own study, a TOML file"),
     "measure": Command(
         "bench.cli.study", "compare with nginx, Go and baselines; check targets", "measure"
     ),
     "peers": Command("bench.cli.study", "repeat published comparisons with other servers", "peers"),
-    "cost": Command("bench.cli.cost", "show where the CPU time of a request goes"),
+    "cost": Command("bench.cli.cost", "measure the CPU cost of a request, by part"),
     "experiment": Command(
         "bench.cli.cost", "measure a server with and without one change", "experiment"
     ),
@@ -59,7 +59,7 @@ COMMANDS = {
     "student-copy": Command(
         "bench.faults.command", "make an archive without the answers", "student_copy"
     ),
-    "new": Command("bench.cli.new", "create a folder for a server of your own"),
+    "new": Command("bench.cli.new", "create a folder for your own server"),
     "grade": Command("bench.grade.command", "grade a server and name its faults"),
     "grade-all": Command("bench.grade.cohort.command", "grade the submissions of a class"),
     "serve": Command(
@@ -71,7 +71,7 @@ COMMANDS = {
 
 
 class Renamed(NamedTuple):
-    """A command of version 1.0 that is an option now. It works until the next version."""
+    """A command of version 1.0 that is now an option. The command works until the next version."""
 
     command: str
     option: str
@@ -87,13 +87,13 @@ RENAMED = {
     "targets": Renamed("report", "--targets"),
 }
 OLD_BASELINES = re.compile(r"(^|,|^--|^1-)floor(?=s$|-|$)")
-"""The words of version 1.0 for baselines: --floors, floor-epoll, 1-floor. These words work until
-the next version."""
+"""Words of version 1.0 for baselines, which work until the next version: --floors, floor-epoll,
+1-floor."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status. 2: an error that the user can fix; 130: Ctrl-C;
-    128 + n: signal n; 141: the reader of standard output has closed it (SIGPIPE)."""
+    """Run a command and return its exit status. 2: an error that the user can fix; 128 + n: signal
+    n, e.g. 130 after Ctrl-C, or 141 if the reader of standard output has closed it."""
     if sys.stdout is None:  # the parent process has closed standard output
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if arguments is None:
@@ -110,9 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(run(words[1:]))
         sys.stdout.flush()
         return status
-    except KeyboardInterrupt:  # from a command without SignalWatch: nothing to clean up
+    except KeyboardInterrupt:  # from a command without SignalWatch, which needs no clean-up
         return INTERRUPTED
-    except Interrupted as interrupted:  # from a SignalWatch: the command has cleaned up
+    except Interrupted as interrupted:  # from a SignalWatch, after the command's clean-up
         return interrupted.exit_status
     except (UserError, NoFigure) as error:
         print(f"{MADE_AS.get(name, name)}: {error}", file=sys.stderr)
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _todays(*words: str) -> list[str]:
-    """Return the words of a command; words of version 1.0 are replaced by today's words."""
+    """Return a command line, in which today's words replace words of version 1.0."""
     todays = [OLD_BASELINES.sub(r"\1baseline", word) for word in words]
     if not words or words[0] not in RENAMED:
         return todays
@@ -143,8 +143,8 @@ def _todays(*words: str) -> list[str]:
 
 
 def _begin_in_utf8() -> None:
-    """Start Python again in UTF-8 mode (PEP 540) if the locale has another encoding: all texts here
-    are UTF-8. In the C locale, Python uses UTF-8 anyway."""
+    """Restart Python in UTF-8 mode (PEP 540) if the locale has another encoding, because all texts
+    here are UTF-8. In the C locale, Python uses UTF-8 by default."""
     utf8 = codecs.lookup(locale.getpreferredencoding(False)).name == "utf-8"
     if sys.flags.utf8_mode or not utf8:
         os.environ["PYTHONUTF8"] = "1"  # for child processes
@@ -153,19 +153,19 @@ def _begin_in_utf8() -> None:
 
 
 def _is_unread(pipe: int) -> bool:
-    """Return whether the reader of the pipe has closed it, as `| head` does."""
+    """Return whether the reader of the pipe has closed it, e.g. `| head`."""
     watched = select.poll()
     watched.register(pipe, 0)
     return any(events & select.POLLERR for _, events in watched.poll(0))
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's name."""
+    """Return the parser for the name of the command."""
     listed = "\n".join(f"  {name:<12} {command.what}" for name, command in COMMANDS.items())
     top = argparse.ArgumentParser(
         prog="zerohttpd",
         usage="zerohttpd COMMAND ...   (zerohttpd --help lists the commands)",
-        description="Measure the servers. Commands (each takes --help):\n" + listed,
+        description="Measure the servers. Commands (each accepts --help):\n" + listed,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=version())

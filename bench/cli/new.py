@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd new`: create a folder for a server of your own, as a copy or a skeleton with gaps."""
+"""`zerohttpd new`: create a folder for your own server, as a copy or a skeleton with gaps."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _NAME = re.compile(r"\d\d_(?P<program>[a-z][a-z0-9-]*)")
 def run(words: Sequence[str]) -> int:
     """Create the folder and return the exit status 0. Raises UserError."""
     parser = Parser(
-        prog="zerohttpd new", description="Create a folder NN_name/ for a server of your own."
+        prog="zerohttpd new", description="Create a folder NN_name/ for your own server."
     )
     parser.add_argument("name", metavar="NN_NAME", help="name of the folder, e.g. 08_mine")
     begin = "copy the server of this folder (default %(default)s: a skeleton with gaps)"
@@ -28,7 +28,7 @@ def run(words: Sequence[str]) -> int:
     program = folder.name.partition("_")[2]
     lines = {
         f"make {program}": "build it",
-        f"make serve SERVER={program}": "look at it in a browser",
+        f"make serve SERVER={program}": "open it in a browser",
         f"make grade SERVER={folder.name}": "see its points and its faults",
         f"make timeline SERVER={program}": "see its system calls in order",
         f'make test-all ARGS="--server {program}"': "run the tests of the seven servers",
@@ -41,7 +41,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def make(name: str, origin: str, root: Path = ROOT) -> Path:
-    """Create the folder in `root` and return it. UserError: a wrong name or origin."""
+    """Create the folder in `root` and return it. Raises UserError for a wrong name or origin."""
     match = _NAME.fullmatch(name)
     if not match:
         raise UserError(f"{name!r} is not a valid name: two digits, _ and a word, e.g. 08_mine")
@@ -62,7 +62,7 @@ def make(name: str, origin: str, root: Path = ROOT) -> Path:
 
 
 def renamed(text: str, before: str, folder: str) -> str:
-    """Return the source with the new name in comment, commands and `struct architecture`."""
+    """Return the source with the new name in the comment, commands and `struct architecture`."""
     program = folder.partition("_")[2]
     text = text.replace(f" * {before}: ", f" * {program}: ", 1)
     text = re.sub(rf"(pgrep -x |SERVER=|\./){before}\b", rf"\g<1>{program}", text)

@@ -17,7 +17,7 @@ def compared(words: Sequence[str]) -> int:
     parser = Parser(
         prog="zerohttpd compare",
         description="Compare two sweeps and show the changes that exceed the noise of both. "
-        "Exit status: 0 no change, 1 a change, or a sweep disturbed by other programs.",
+        "Exit status: 0 no change, 1 a change, or other programs disturbed a sweep.",
     )
     for name in ("before", "after"):
         parser.add_argument(name, type=Path, help="a results.json, or its folder")
@@ -32,7 +32,7 @@ FLEETS = "4,40,400"
 
 
 def _require(results: Path, example: str) -> None:
-    """Raise a UserError with an example if the results do not exist."""
+    """Raise UserError with an example if the results do not exist."""
     if not results.exists():
         give = f"give the folder of a sweep, e.g. {example}"
         raise UserError(f"the file or folder {results} does not exist; {give}")
@@ -52,13 +52,13 @@ def run(words: Sequence[str]) -> int:
     alone.add_argument(
         "--targets",
         action="store_true",
-        help="make no page; print whether the results meet the targets for the CPU time of a "
-        "request and the memory of a connection (exit status 1 if not)",
+        help="make no page; print whether the results meet the targets for CPU time per request "
+        "and memory per connection (exit status 1 if not)",
     )
     alone.add_argument(
         "--capacity",
         metavar="N,N",
-        help="make no page; print how many requests per second N one-core hosts can serve, from "
+        help="make no page; print the requests per second that N one-core hosts can serve, from "
         f"a sweep through nginx (docs/explanation/capacity.md); for example {FLEETS}",
     )
     chosen = parser.parse_args(words)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd serve`: run servers, each with its own Redis, to look at the servers in a browser. A
-live page shows what each process, thread and connection of a server waits for."""
+"""`zerohttpd serve`: run servers, each with its own Redis. A live page shows what each process,
+thread and connection of a server waits for."""
 
 import argparse
 import signal
@@ -36,7 +36,7 @@ def run(words: Sequence[str]) -> int:
     options = _parser().parse_args(words)
     servers = select(server_names(words_of(options.server)))
     if options.redis and len(servers) > 1:
-        raise UserError("--redis works with one server only: two would share the guestbook")
+        raise UserError("--redis works with one server only: several would share the guestbook")
     ports = [options.port + place if options.port else 0 for place in range(len(servers))]
     for port in ports:
         require_free(port)
@@ -67,7 +67,7 @@ def _started(
     server: Subject, port: int, options: argparse.Namespace, watch: SignalWatch, stack: ExitStack
 ) -> tuple[Look, RunningServer]:
     """Start a server and its Redis; both end when `stack` is closed. Return the server's `Look` for
-    the live page, and the running server. May raise UserError, NoFigure or Interrupted."""
+    the live page, and the server. Raises UserError, NoFigure or Interrupted."""
     redis = ExistingRedis(options.redis) if options.redis else PrivateRedis((), watch)
     own = stack.enter_context(redis)
     own.prepare()
@@ -92,7 +92,7 @@ def _print_output(process: RunningServer) -> None:
 
 
 def _say_where(live: Live) -> None:
-    """Print the addresses, after the lines of the servers."""
+    """Print the addresses of the servers and of the live page."""
     looks = live.watch.looks
     urls = " and ".join(look.url for look in looks)
     ends = "the server and its" if len(looks) == 1 else "the servers and their"
@@ -131,8 +131,8 @@ def _parser() -> argparse.ArgumentParser:
     delay = "delay each reply of Redis by MS milliseconds (default 0)"
     value("--redis-delay", parse=milliseconds, example="5", metavar="MS", help=delay)
     workers = (
-        "number of processes (preforking, multicore) or threads (prethreading); default: the "
-        "server's own number"
+        "number of processes (preforking, multicore) or threads (prethreading) (default: the "
+        "server's default)"
     )
     value("--workers", parse=positive, example="100", metavar="N", help=workers)
     return parser
@@ -146,7 +146,7 @@ def port_number(text: str) -> int:
 
 
 def require_free(port: int) -> None:
-    """Raise UserError if the port (0: any) is in use, or if we may not listen on it."""
+    """Raise UserError if the port (0: any port) is in use, or if its use is not permitted."""
     try:
         socket.create_server((ADDRESS, port)).close()
     except PermissionError as error:
@@ -158,7 +158,7 @@ def require_free(port: int) -> None:
 
 
 def _listener(port: int) -> str:
-    """Return " by NAME" for the process that listens on a port; empty if it is not visible."""
+    """Return " by NAME" for the process that listens on a port; empty if it is unknown."""
     for one in psutil.net_connections("tcp"):
         listens = one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
         if listens and one.pid:

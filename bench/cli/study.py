@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd run FILE`: make the measurements of a study, and check its expectations. `zerohttpd
-measure` and `zerohttpd peers` measure studies of the project, and have their own options."""
+measure` and `zerohttpd peers` do the same for studies of the project."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,14 @@ from bench.sweep.options import SweepOptions, parts_of, profiled
 
 RUN = """Make the measurements of a study, and check its expectations. A study is a file *.toml (see
 docs/how-to/benchmark.md) or the name of a study of the project. Exit status: 0 all expectations are
-met (a study without expectations: all results are valid), 1 not all, 2 could not start, 130 after
-Ctrl-C."""
+met (without expectations: all results are valid), 1 not all, 2 not started, 130 after Ctrl-C."""
 MEASURE = """Compare the servers with nginx, fasthttp, other reference servers and the baselines:
-CPU time per request, also with 10,000 idle connections and with 15,000 connections at once; memory
-per connection; system calls. `zerohttpd report --targets` reads the results again."""
-PEERS = """Compare the seven servers with other servers. All studies with published results, or on
-servers in common use, are measured in one sweep; a configuration that several studies need is
-measured once. Missing reference servers are installed. If an installation fails, the server is
-skipped and the reason is printed."""
+CPU time per request, also with 10,000 idle and with 15,000 concurrent connections; memory per
+connection; system calls. `zerohttpd report --targets` prints the comparison again."""
+PEERS = """Compare the seven servers with other servers. One sweep measures all studies with
+published results or on servers in common use. A configuration of several studies is measured once.
+Missing reference servers are installed. If an installation fails, the server is skipped and the
+reason is printed."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -72,8 +71,8 @@ def peers(words: Sequence[str]) -> int:
     add("studies", nargs="*", metavar="STUDY", help=f"{', '.join(published())} (default all)")
     add("--full", action="store_true", help="use the published numbers of requests and runs")
     add("--yes", action="store_true", help="install packages without asking")
-    add("--no-install", action="store_true", help="install nothing; measure what is installed")
-    add("--only-install", action="store_true", help="install what is missing; do not measure")
+    add("--no-install", action="store_true", help="install nothing; measure only installed servers")
+    add("--only-install", action="store_true", help="install missing packages; do not measure")
     add("--list", action="store_true", help="list the studies; do not measure")
     _add_hosts(parser)
     add_results(parser, ROOT / "results")
@@ -86,7 +85,7 @@ def peers(words: Sequence[str]) -> int:
     not_wanted = {} if chosen.no_install else _install(studies, chosen.yes)
     if chosen.only_install:
         return 0
-    say(console(), "Building reference servers from source: this takes minutes the first time only")
+    say(console(), "Building reference servers from source; only the first build takes minutes")
     return perform(studies, chosen, ("peers", *words), not_wanted)
 
 
@@ -96,7 +95,7 @@ def perform(
     command: Sequence[str],
     not_wanted: Mapping[str, str] = {},
 ) -> int:
-    """Measure studies and show whether they are as expected. Return the exit status."""
+    """Measure studies and show whether they meet their expectations. Return the exit status."""
     found, gone = narrowed(studies, chosen)
     done = measured(found, chosen, command, not_wanted)
     expected = [each for one in found for each in one.expect]
@@ -108,8 +107,8 @@ def perform(
 def narrowed(
     studies: Sequence[DeclaredStudy], chosen: argparse.Namespace
 ) -> tuple[list[DeclaredStudy], bool]:
-    """Return the studies with the chosen sizes, parts and servers, and whether a part has no server
-    left. Print the reason for each skipped part. Raises UserError."""
+    """Return the studies with the chosen sizes, parts and servers, and whether a part was skipped
+    because it has no server. Print the reasons. Raises UserError."""
     given = vars(chosen)
     only, servers = words_of(given.get("only")), words_of(given.get("servers"))
     known = [name for one in studies for name in one.part_names()]
@@ -167,7 +166,8 @@ def finish(done: sweep.Done, expected: Sequence[Expect] = (), every: bool = Fals
 
 
 def _install(studies: Sequence[DeclaredStudy], agreed: bool) -> dict[str, str]:
-    """Install what the studies need. Return the servers that may not be built, with reasons."""
+    """Install the packages for the studies. Return the servers that may not be built, with
+    reasons."""
     subjects = dict.fromkeys(x for one in studies for x in one.subjects)
     tools = installing.PROFILER if any(one.profiles for one in studies) else {}
     ask = installing.on_terminal()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The four-host benchmark from the controller: prepare the hosts, sweep, collect, clean up.
+"""The benchmark over four hosts: prepare the hosts, sweep, collect results, clean up.
 
-The Ansible playbook in deploy/ works on the hosts. This package starts the playbook and the sweep.
+On the controller, this package starts the sweep and the Ansible playbook (deploy/).
 """

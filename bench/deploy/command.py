@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd hosts`: the benchmark over several hosts, from preparation to results. The command
-runs the plays of deploy/site.yml with ansible-playbook, and the sweep on the load host. It shows
-the output of the sweep, and ends the sweep after a signal."""
+runs the plays of deploy/site.yml with ansible-playbook, and the sweep on the load host. It prints
+the sweep's output. After a signal it ends the sweep."""
 
 import argparse
 import codecs
@@ -30,8 +30,8 @@ from bench.sweep.options import sweep_parser
 LAB = "lab"
 LAB_INVENTORY = Path("/run/zerohttpd-lab/default/inventory.ini")
 QUIET_END = ("ControlMaster=no", "ControlPath=none", "ServerAliveInterval=15")
-"""Options of ssh: the sweep gets a new connection, which ends with the sweep. A new connection has
-the login limits that Ansible has raised."""
+"""Options of ssh. The sweep uses a new connection, which ends with the sweep and has the login
+limits that Ansible has raised."""
 
 
 def find(name: str) -> Path:
@@ -43,7 +43,7 @@ def find(name: str) -> Path:
     path = Path(name)
     if not path.exists():
         raise UserError(f"there is no inventory {name}. deploy/inventory.example.ini is an example")
-    # Ansible runs an executable file, and all executable files of a folder, to get an inventory.
+    # To get an inventory, Ansible would run an executable file, or those in a folder.
     if not path.is_file() or path.stat().st_mode & 0o111:
         raise UserError(f"{name} is not an inventory: give a file in INI or YAML format")
     return path.resolve()
@@ -71,15 +71,14 @@ CONNECTION_LOST = 255
 
 
 def attended_sweep(host: Path, options: Sequence[str], watch: SignalWatch) -> int:
-    """Run the sweep on the load host (see `on_load_host`) and return its exit status. A signal to
-    this process is passed on to the sweep, which then ends in order. If this process is killed, the
-    sweep also ends.
+    """Run the sweep on the load host (see `on_load_host`) and return its exit status. Forward a
+    signal to the sweep, which then ends in order. If this process is killed, the sweep also ends.
 
-    If this process has a terminal, the sweep uses the terminal, shows its live table, and gets
-    Ctrl-C directly. Otherwise the sweep ends at the end of its input; see deploy/files/sweep.
+    If this process has a terminal, the sweep uses the terminal for its live table, and gets Ctrl-C
+    directly. Otherwise the sweep ends at the end of its input; see deploy/files/sweep.
     """
     if sys.stdin.isatty() and sys.stdout.isatty():
-        # The sweep gets no session of its own, because it needs the terminal.
+        # The sweep gets no new session, because it needs the terminal.
         process = subprocess.Popen(guarded(on_load_host(host, [SWEEP, *options], terminal=True)))
         return _wait(process, watch, process.terminate)
     words = [SWEEP, "--attended", *options]
@@ -91,13 +90,13 @@ def _with_lifeline(command: Sequence[str], watch: SignalWatch) -> int:
     assert process.stdin is not None
     lifeline = process.stdin
 
-    def pass_on() -> None:
+    def forward() -> None:
         word = signal.Signals(watch.number or signal.SIGINT).name.removeprefix("SIG")
         with contextlib.suppress(BrokenPipeError):
             lifeline.write(f"{word}\n".encode())
             lifeline.flush()
 
-    status = _wait(process, watch, pass_on)
+    status = _wait(process, watch, forward)
     with contextlib.suppress(BrokenPipeError):
         lifeline.close()
     return status
@@ -106,29 +105,29 @@ def _with_lifeline(command: Sequence[str], watch: SignalWatch) -> int:
 def _wait(
     process: subprocess.Popen[bytes],
     watch: SignalWatch | None,
-    pass_on: Callable[[], None],
+    forward: Callable[[], None],
     timeout: float = 0.0,
 ) -> int:
-    """Wait for the end of a process and return its status. If this process gets a signal, wait up
-    to `timeout` seconds more, then call `pass_on` once."""
+    """Wait for the end of a process and return its status. After a signal to this process, wait up
+    to `timeout` seconds more, then call `forward` once."""
     while watch and watch.number is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(POLL_SECONDS)
     if watch:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(timeout)
-        pass_on()
+        forward()
     return process.wait()
 
 
 DEPLOY = ROOT / "deploy"
 TIMEOUT = 3.0
-"""The number of seconds in which Ansible can end by itself after Ctrl-C. Then the signal is passed
-on to Ansible, because only this process may have received the signal."""
+"""The seconds in which Ansible can end by itself after Ctrl-C. Then this process forwards the
+signal to Ansible, because perhaps the terminal did not send the signal to Ansible."""
 
 
 class Playbook:
-    """Runs plays over one inventory. Its ssh connections stay open until the `with` block ends."""
+    """Runs plays over one inventory. ssh connections stay open until the `with` block ends."""
 
     def __init__(self, inventory: Path, variables: Mapping[str, str], scratch: Path) -> None:
         """`scratch`: a folder for this run only. Raises UserError if Ansible is not installed."""
@@ -157,7 +156,7 @@ class Playbook:
             [*command, str(DEPLOY / "site.yml")],
             cwd=DEPLOY,
             env=self._environment(),
-            # The cleanup gets a session of its own, so that a second Ctrl-C does not reach it.
+            # The cleanup gets a new session, so that a second Ctrl-C does not reach it.
             start_new_session=watch is None,
         )
         return _wait(process, watch, lambda: process.send_signal(signal.SIGINT), TIMEOUT) == 0
@@ -181,7 +180,7 @@ TAGS = {
     "check": "examine the hosts and change nothing",
     "prepare": "install packages, tune and build what a sweep needs",
     "collect": "after an interrupted run, fetch the results, end the agents and remove their key",
-    "remove": "do what collect does, then remove everything except packages of the distribution",
+    "remove": "do the same as collect, then remove everything except the distribution's packages",
 }
 
 
@@ -214,7 +213,7 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         default=ROOT / "results",
         metavar="DIR",
-        help="create the folder of results in DIR on this machine (default results/)",
+        help="create the results' folder in DIR on this machine (default results/)",
     )
     add(
         "--resume",
@@ -228,7 +227,7 @@ def parser() -> argparse.ArgumentParser:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the values of this command's own options, and in `sweep` the arguments for the sweep
-    on the load host. Check both groups of options as far as this host can. Raises UserError."""
+    on the load host. Check both groups of options as far as possible here. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
     theirs = sweep_parser().parse_args(rest)  # ends this process if an argument is wrong
     if getattr(theirs, "hosts", None):
@@ -245,7 +244,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def play(options: argparse.Namespace) -> int:
-    """Do all steps, or only the requested step. Return the exit status."""
+    """Run all steps, or only the requested step. Return the exit status."""
     # The folder is in /tmp, because the path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
         scratch = Path(name)
@@ -266,11 +265,11 @@ def play(options: argparse.Namespace) -> int:
 
 
 def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
-    # Remove nothing before the check has passed: the files may belong to another user's sweep.
+    # Before the check has passed, remove nothing: files may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = scratch / "load_host.json"
-    # Reject a password now, before the step "prepare" changes the hosts.
+    # Report a password prompt now, before the step "prepare" changes the hosts.
     on_load_host(host, (), terminal=False)
     status = FAILED
     before = _folders(options.results)
@@ -301,7 +300,7 @@ def _folders(results: Path) -> set[Path]:
 
 def _say_where(options: argparse.Namespace, before: set[Path]) -> None:
     found = _folders(options.results)
-    # A resumed sweep keeps its name, and its folder is now in `options.results`.
+    # A resumed sweep keeps its name; its folder is now in `options.results`.
     resumed = options.results / options.resume.resolve().name if options.resume else None
     for folder in sorted(found & {resumed} if resumed else found - before):
         quoted = shlex.quote(str(folder))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pack the files that are sent to the hosts.
+"""Pack the files for the hosts.
 
 The playbook calls `python -m bench.deploy.pack FOLDER`.
 The program makes three archives, and replaces an archive only if its content has changed:
@@ -7,8 +7,8 @@ The program makes three archives, and replaces an archive only if its content ha
   - for the load host, the installed Python packages of requirements/bench.txt;
   - for the hosts with an agent, the same packages except packages that only draw charts.
 
-A host with these packages needs neither pip nor access to the package index. The packages fit hosts
-with the same version of Python and the same kind of processor; other hosts install their own.
+A host with these packages needs neither pip nor access to the package index. The packages are for
+hosts with the same version of Python and the same kind of processor; others install their own.
 """
 
 import fnmatch
@@ -32,8 +32,8 @@ from bench.records.store import Json
 
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
 ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
-"""Packages that only draw charts: nine tenths of the bytes. Only the host that runs the sweep
-draws charts."""
+"""Packages that only draw charts (90 % of the bytes). Only the host that runs the sweep draws
+charts."""
 SOURCE_FOLDERS = (
     *("[0-9][0-9]_*", "lib", "ops", "baselines", "bench", "public", "templates", "scripts"),
     *("course", "deploy", "requirements"),
@@ -70,8 +70,8 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
 
 def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
     """Yield the files that belong to the project: the files in git, and new files. In a copy
-    without a repository all files are new. A new file may be private. So with `only_public`, the
-    new files are only source files that all users may read. Raises UserError."""
+    without a repository all files are new. A new file may be private. So with `only_public`, yield
+    only new source files that all users may read. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
         where = ["-c", "safe.directory=*"]
         if not (root / ".git").exists():  # .gitignore also applies here
@@ -105,14 +105,14 @@ def _is_source(name: str) -> bool:
 
 
 def _is_public(path: Path) -> bool:
-    """Return whether all users may read the file, as they can on the hosts."""
+    """Return whether all users may read the file. On the hosts, they can."""
     mode = path.lstat().st_mode
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 
 
 def pack_packages(folder: Path) -> dict[str, Json]:
-    """Pack the Python packages. Return the two archives and the kind of hosts that they fit. Raises
-    UserError."""
+    """Pack the Python packages. Return the two archives and the kind of hosts that can use them.
+    Raises UserError."""
     python, machine = platform.python_version().rpartition(".")[0], platform.machine()
     fits = f"{python} {machine} {ONLY_FOR_CHARTS}\n".encode()
     digest = hashlib.sha256(fits + REQUIREMENTS.read_bytes()).hexdigest()
@@ -147,7 +147,7 @@ def _is(archive: Path, digest: str) -> bool:
 
 
 def _archive(archive: Path, digest: str, members: Iterable[tuple[Path, str]]) -> dict[str, str]:
-    """Make an archive, if it does not exist yet with this content. Return path and digest."""
+    """Make an archive unless it exists with this content. Return its path and digest."""
     if not _is(archive, digest):
         stamp = archive.with_suffix(".digest")
         stamp.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The doctor: compares this machine with the needs of the chosen runs, and prints fixes.
+"""The doctor compares this machine with the needs of the chosen runs, and prints fixes.
 
-The doctor changes nothing. Every sweep runs the doctor first and prints the checks that failed.
+The doctor changes nothing. Every sweep runs the doctor first and prints the failed checks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from bench.records.plan import RunSpec
 from bench.services.redis_server import RunRedis
 
 BUSY_LIMIT = 0.05
-"""If other programs use more than this share of the CPUs, the doctor warns."""
+"""The doctor warns if other programs use more than this share of the CPUs."""
 REDIS_SPARE = 64
 GROUPS_FIX = "systemd-run --user --scope -p Delegate=yes -- bash   (then try again in that shell)"
 SIGNS: dict[State, tuple[str, str]] = {
@@ -37,7 +37,7 @@ class Diagnosis:
     """The limits of this machine."""
     lines: list[DoctorLine]
     findings: list[Finding]
-    """The limits that are too low, of all hosts."""
+    """The limits of all hosts that are too low."""
 
     def why_not(self, run: RunSpec) -> Finding | None:
         """Return the reason why a run is impossible; None if the run is possible."""
@@ -47,7 +47,7 @@ class Diagnosis:
 def diagnose(
     runs: Sequence[RunSpec], facts: Facts, redis: RunRedis | None, hosts: Sequence[HostLimits] = ()
 ) -> Diagnosis:
-    """Check all hosts for some runs. `redis`: None if a private Redis will be started later;
+    """Check all hosts for some runs. `redis`: None if the sweep will start a private Redis.
     `hosts`: empty if everything runs on this machine."""
     limits = read_limits(concurrency_ceiling())
     if redis and not redis.private:

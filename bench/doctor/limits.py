@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Reads the facts about this machine, and compares its limits with what the runs need.
 
-Each finding has the limit, the needed value, and the command that fixes the limit. Impossible runs
-are skipped; for other findings, a warning is printed before the first run.
+Each finding has the limit, the needed value, and the command that fixes the limit. A sweep skips
+impossible runs; for other findings it prints a warning before the first run.
 """
 
 import os
@@ -25,8 +25,8 @@ from bench.records.figures import Role
 from bench.records.plan import RunSpec
 
 SPARE_DESCRIPTORS = 64
-"""The descriptors that ab and the servers need in addition to one for each connection: standard
-input and output, the listening socket, the template, Redis, and files that servers keep open."""
+"""The descriptors that ab and the servers need in addition to connections: standard input and
+output, the listening socket, the template, Redis, and files that servers keep open."""
 
 DROPPED = "excess connections are dropped; the client tries again after 1 s or more, or is reset"
 SYN_COOKIES_OFF = 0
@@ -43,9 +43,9 @@ MATTER: dict[Role | None, set[Limit]] = {
     "server": set(Limit) - {Limit.AB, Limit.PORTS, Limit.RESTING_PORTS},
     "redis": set(),
 }
-"""The limits that are relevant for a host, by its role. A host needs ports only if it opens
-connections. It needs an accept queue and TIME_WAIT entries only if it accepts connections. nginx
-gets more workers if it needs more descriptors. None: everything runs on one machine."""
+"""The relevant limits of a host, by its role. A host needs ports only if it opens connections, and
+an accept queue and TIME_WAIT entries only if it accepts connections. nginx gets more workers if it
+needs more descriptors. None: everything runs on one machine."""
 
 
 HostLimits = tuple[str, Role | None, SystemLimits]
@@ -55,8 +55,8 @@ HostLimits = tuple[str, Role | None, SystemLimits]
 def assess(
     runs: Sequence[RunSpec], here: SystemLimits, hosts: Sequence[HostLimits] = ()
 ) -> list[Finding]:
-    """Return the limits that are too low for the planned runs; limits that make runs impossible are
-    first. `here`: the limits of this machine, which makes the load if there are several hosts."""
+    """Return the limits that are too low for the planned runs, first those that make runs
+    impossible. `here`: the limits of this machine; of several hosts, it makes the load."""
     found = []
     every = [(f"{name}: ", role, here if role == "load" else of) for name, role, of in hosts]
     for name, role, limits in every or [("", None, here)]:
@@ -77,7 +77,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
-    """Yield a finding for each limit that matters for a role; a sufficient limit has no levels."""
+    """Yield a finding for each limit that is relevant for a role, without levels if it suffices."""
     for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:
             yield finding
@@ -117,12 +117,12 @@ def _of_clients(
         limit="ports for outgoing connections (ip_local_port_range)",
         have=number(ports),
         need=f"{2 * most:,}, so that half are free",
-        # connect() tries every second port first; if these ports are in use, the search is slow.
+        # connect() first tries every second port; if all these are in use, the search is slow.
         levels=none_left or [level for level in levels if level > ports // 2],
         impossible=bool(none_left),
         consequence="ab cannot open that many connections to one address"
         if none_left
-        else "if over half of the ports are in use, the search for a free port slows ab down",
+        else "if over half of the ports are in use, the search for a free port slows down ab",
         fix='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
     )
     # Without keep-alive, each request leaves a port of ab in TIME_WAIT for up to 60 s. With
@@ -157,8 +157,8 @@ def _of_servers(
         consequence=DROPPED,
         fix=ACCEPT_QUEUE_FIX,
     )
-    # Without SYN cookies, the kernel reserves a quarter of this queue for peers that it knows. With
-    # SYN cookies, this setting has no effect: the length of the accept queue is the limit.
+    # Without SYN cookies, the kernel reserves a quarter of this queue for known peers. With SYN
+    # cookies, this setting has no effect, because the length of the accept queue is the limit.
     off = limits.syn_cookies == SYN_COOKIES_OFF
     usable = limits.syn_backlog - limits.syn_backlog // 4
     yield Finding(
@@ -218,11 +218,11 @@ class Facts:
     """The process that uses most CPU time: `1234 (name)`."""
     time_wait: int | None = None
     conntrack: tuple[int, int] | None = None
-    """The present and the maximum number of tracked connections; None: not tracked."""
+    """The current and the maximum number of tracked connections; None: not tracked."""
     ab: str | None = None
     redis_server: str | None = None
     redis: Mapping[str, str | int | None] | None = None
-    """Settings of an existing Redis; None: the sweep will start a private Redis."""
+    """The settings of an existing Redis; None: the sweep will start a private Redis."""
     redis_url: str = ""
     oha: str | None = None
     groups: Path | None = None
@@ -236,7 +236,7 @@ def require_tools(by_oha: bool, by_wrk: bool) -> None:
 
 
 def look() -> Facts:
-    """Return the facts about this machine, after 0.5 s to measure the load of other programs."""
+    """Measure the load of other programs for 0.5 s; return all facts about this machine."""
     busy, busiest = other_load()
     return Facts(
         cpus=len(os.sched_getaffinity(0)),
@@ -278,7 +278,7 @@ def _process_times() -> dict[int, tuple[str, float]]:
 
 
 def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int] | None:
-    """Return the present and the maximum number of tracked connections; None if not tracked."""
+    """Return the current and the maximum number of tracked connections; None if not tracked."""
     now = text_of(folder / "nf_conntrack_count").strip()
     most = text_of(folder / "nf_conntrack_max").strip()
     return (int(now), int(most)) if now.isdigit() and most.isdigit() else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd fault`: make a copy with a fault, print hints; and `zerohttpd student-copy`."""
+"""The commands `zerohttpd fault` (a copy with a fault, or hints) and `zerohttpd student-copy`."""
 
 import gzip
 import json
@@ -32,15 +32,14 @@ from bench.records.words import plural
 
 ANSWER = "answer"
 COPIES = ROOT / "fault"
-"""The folder of the students' copies. It is not below build/, because `make clean` removes
-build/."""
+"""The folder of the students' copies. `make clean` removes build/, but not this folder."""
 NAME = "zerohttpd"
-"""The folder that the archive for students unpacks to."""
+"""The top folder in the archive for students."""
 ARCHIVE = ROOT / "results" / "course" / f"{NAME}-students.tar.gz"
 
 
 def run(words: Sequence[str]) -> int:
-    """Make a copy with a fault, or renew a patch. Exit status: 0. Raises UserError."""
+    """Make a copy with a fault, or renew a patch. Return 0. Raises UserError."""
     parser = Parser(
         prog="zerohttpd fault",
         description="Make a copy of the project with a fault in it, for you to find.",
@@ -62,7 +61,7 @@ def run(words: Sequence[str]) -> int:
         "--renew",
         type=Path,
         metavar="FOLDER",
-        help="for maintainers: write the patch again from an edited copy",
+        help="for maintainers: make the patch from an edited copy",
     )
     options = parser.parse_args(words)
     if (options.number is None) == (options.student is None):
@@ -84,7 +83,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def ticket(chosen: Ticket, folder: Path) -> str:
-    """Return the text for the student: the complaint, and the commands that help."""
+    """Return the text for the student: the complaint and helpful commands."""
     complaint = textwrap.indent(paragraphs(chosen.complaint), "  ")
     server = chosen.server
     hints = (
@@ -97,7 +96,7 @@ A user complains about the server `{server}`:
 {complaint}
 
 Find the fault and fix it there. Commands that help (run them there):
-  make serve SERVER={server}          with a Redis of its own
+  make serve SERVER={server}          with its own Redis
   ./{server} --no-confinement         under strace or gdb, after make all
   make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...
   make test TEST_TIMEOUT=20 ARGS="tests/e2e --server {server}"
@@ -106,7 +105,7 @@ Find the fault and fix it there. Commands that help (run them there):
 
 
 def answer(chosen: Fault) -> str:
-    """Return the fault's name, explanation, patch and, if one is known, a public incident."""
+    """Return the fault's name, explanation and patch, and a public incident if one is known."""
     parts = [chosen.name, paragraphs(chosen.explanation), chosen.patch.read_text().rstrip("\n")]
     if chosen.incident is None:
         parts.append("No public incident has been verified.")
@@ -137,9 +136,9 @@ def student_copy(words: Sequence[str]) -> int:
     """Make an archive of the project without solutions and answers. Return the exit status 0.
     Raises UserError.
 
-    The archive has the files of a copy with a fault, but no fault in the sources. course/faults/
-    has the tickets, without hints and explanations. Each patch is compressed, so that `make fault`
-    works there and a search in the files finds no patch.
+    The archive has the same files as a copy with a fault, but no fault in the sources.
+    course/faults/ has the tickets, without hints and explanations. Each patch is compressed, so
+    that `make fault` works there and a search in the files finds no patch.
     """
     parser = Parser(
         prog="zerohttpd student-copy",

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The faults of course/faults/, and a copy of the project with one of them. NN.patch makes the
-fault, NN.toml describes it.
+"""Copy the project with one fault of course/faults/: NN.patch makes it, and NN.toml describes it.
 
 The copy lacks everything that would reveal the fault: course/faults/, the tests of the faults and
-of the grader, docs/teaching/instructor/ and git's history. It also lacks the skeleton's solution.
-The commands work as they do here: make, the tests, the timeline, the report.
+of the grader, docs/teaching/instructor/ and git's history. The copy also lacks the skeleton's
+solution. All commands work in the copy: make, the tests, the timeline, the report.
 """
 
 import contextlib
@@ -47,16 +46,15 @@ class Proof(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     breaks: str
-    """FILE::TEST: the test that fails if the server has the fault."""
+    """FILE::TEST: a test that fails if the server has the fault."""
     says: str
-    """A pattern in the message of that failure: the test must fail for this reason."""
+    """A pattern that the message of this failure must match."""
     still: tuple[str, ...] = Field(min_length=1)
-    """Related tests that also pass if the server has the fault."""
+    """Related tests that pass although the server has the fault."""
 
 
 class Ticket(BaseModel):
-    """The part of NN.toml that a student gets at the start. A copy for students has only this
-    part."""
+    """The part of NN.toml for the student. A copy for students has only this part."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
     number: str = Field(pattern="^[0-9]{2}$")
@@ -73,7 +71,7 @@ class Ticket(BaseModel):
 
     @property
     def has_answer(self) -> bool:
-        """Return whether the hints and the answer are here. If not, the patch is compressed."""
+        """Return whether the hints and the answer are here; if not, the patch is compressed."""
         return self.patch.suffix != ".gz"
 
 
@@ -82,7 +80,7 @@ class Fault(Ticket):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
-    """The plain name of the fault. Students see this name only with the explanation."""
+    """The name of the fault, which students see only with the explanation."""
     hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
     explanation: str
     incident: Incident | None = None
@@ -104,7 +102,7 @@ def ticket_of(number: str) -> Ticket:
 
 
 def fault(number: str) -> Fault:
-    """Return the whole fault of that number. Raises UserError, also in a copy for students."""
+    """Return the whole fault with this number. Raises UserError, also in a copy for students."""
     ticket = ticket_of(number)
     if not ticket.has_answer:
         raise UserError("this copy for students has no hints and no answers: ask your lecturer")
@@ -145,7 +143,7 @@ OWN = (
 )
 """The folders of the project. Other folders, such as 08_mine, belong to the user."""
 CONTEXT = 1
-"""The number of context lines in a patch: few, so a patch still applies if lines near it change."""
+"""The number of context lines in a patch: few, so that it still applies after near changes."""
 
 
 def make_copy(folder: Path) -> None:
@@ -186,7 +184,7 @@ def _lend_packages(folder: Path) -> None:
     copy.
 
     A file *.pth lists folders, which Python adds to its path. Python reads no *.pth file in these
-    folders, so this project's own entry has no effect there."""
+    folders, so this project's entry has no effect in the copy."""
     place = folder / ".venv"
     venv.EnvBuilder(symlinks=True).create(place)
     packages = next(place.glob("lib/python*/site-packages"))
@@ -232,8 +230,8 @@ def _files(patterns: Iterable[str]) -> list[Path]:
 
 
 # ---- The experiments of course/experiments/: NAME.patch changes a server, NAME.toml has the
-# question and the answer. The changed servers are built next to the usual servers, so that a sweep
-# can measure both alternately.
+# question and the answer. The changed servers are built in addition to the usual servers, so that a
+# sweep can measure both alternately.
 
 
 NEEDED = (*SOURCES, "[0-9][0-9]_*/ldflags", "lib/*.h", "Makefile", "pyproject.toml")
@@ -267,8 +265,7 @@ def _digest(chosen: DeclaredStudy) -> str:
 
 
 def _copy_sources(folder: Path) -> None:
-    """Copy the sources and the results of earlier builds, so that only the changes of the patch are
-    built again."""
+    """Copy the sources and the results of earlier builds, so that only changed files are built."""
     for path in _files(NEEDED):
         _copy(path.relative_to(ROOT), folder)
     objects = ROOT / "build" / "release"

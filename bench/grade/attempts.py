@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run a check once: start its server, trace the server, and name the cause of a failure."""
+"""Run a check once: start and trace the server, and name the cause of a failure."""
 
 import contextlib
 import os
@@ -29,16 +29,16 @@ from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
 DATABASE = 7
-"""The number of the database: a server that ignores the number in its URL finds no data."""
+"""The number of the Redis database. A server that uses database 0 instead finds no data."""
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 CALLS_ONLY = ("--seccomp-bpf", "-e")
 CLOSES_ONLY = (*CALLS_ONLY, "trace=close")
-"""Options of strace for a check with `traced`; process ends are in every trace."""
+"""Options of strace for a check with `traced`. Every trace also has the ends of processes."""
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
-"""Ends by a signal, except SIGKILL, which the grader sends, and SIGSYS, which has its own fault."""
+"""A process killed by a signal, except SIGKILL (the grader's) and SIGSYS (has its own fault)."""
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
-"""Refused calls that are not the cause of a failure; the report only mentions them."""
+"""Calls whose refusal cannot cause a failure; the report only mentions it."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
 PROC = "/proc/PID/task/TID/syscall: thread, call"
 
@@ -50,34 +50,33 @@ class Trial:
     name: str
     points: int
     run: Callable[[Scene], str | None]
-    """Raises Failed; may return a note for the report."""
+    """Runs the check. Raises Failed; may return a note for the report."""
     time_scale: int = 1
-    """Divides the server's timeouts. On a busy machine a client may be later than such a timeout;
+    """The divisor of the server's timeouts. On a busy machine a client may exceed such a timeout;
     therefore a check with a missing or wrong response is repeated."""
     gate: bool = False
-    """This check runs before all others. If it fails, the checks after it are not run."""
+    """Whether this check runs before all others. If it fails, the others are not run."""
     also_closed: bool = False
-    """The check runs even after a failed gate, to find the cause. If the check passes then, it
-    gives no points."""
+    """Whether the check runs even after a failed gate, to find the cause. The check gives no points
+    then."""
     traced: bool = False
-    """strace records process ends and close(2) from the first attempt, if tracing is allowed."""
+    """Whether the first attempt also runs under strace (ends of processes, close)."""
     nohup: bool = False
     """See `GradedServer.nohup`."""
     injected: Sequence[str] = ()
-    """Options of strace that let system calls fail: CALLS:error=NAME:when=FIRST+STEP."""
+    """Options of strace that make system calls fail: CALLS:error=NAME:when=FIRST+STEP."""
     starts_server: bool = True
     limits: Limits = field(default_factory=Limits)
     redis_delay_ms: float = 0
     """The delay that is added to each reply of Redis."""
     alone: bool = False
-    """The check runs alone: it measures CPU time, or changes a limit that others share. The first
-    attempts of all other checks run at the same time, each with a server, a user and a Redis of its
-    own."""
+    """Whether the check runs alone, because it measures CPU time or changes a shared limit. Other
+    checks run at the same time, each with its own server, user and Redis."""
     seconds: float = 3
-    """The usual duration without a fault. The check is not started if less time is left."""
+    """The usual duration without a fault. If less time is left, the check is not started."""
 
     def untried(self, note: str = "no program") -> CheckOutcome:
-        """Return the result of a check that was not run; `note`: the reason."""
+        """Return the result of a check that was not run. `note` is the reason."""
         return CheckOutcome(check=self.name, points=0, of=self.points, came="not tried", note=note)
 
 
@@ -98,7 +97,7 @@ def own_redis(watch: SignalWatch) -> PrivateRedis:
 
 
 def can_trace() -> bool:
-    """Return whether strace works on this machine; otherwise no proof has a trace."""
+    """Return whether strace works on this machine."""
     with contextlib.suppress(Refused):
         require_tracing((*STRACE, "--seccomp-bpf"))
         return True
@@ -107,7 +106,7 @@ def can_trace() -> bool:
 
 @dataclass
 class CheckRunner:
-    """Runs checks, and stores what the attempts show about the server and this machine."""
+    """Runs checks, and stores facts about the server and this machine."""
 
     scene: Scene
     """The scene that each attempt copies."""
@@ -116,16 +115,16 @@ class CheckRunner:
     served: bool = False
     """Whether the server has printed its url at least once."""
     took: list[tuple[float, Trial]] = field(default_factory=list)
-    """The seconds of each attempt."""
+    """The duration of each attempt in seconds, and its check."""
     _pages: bool = False
     """Whether the server has served a page with data from Redis at least once."""
     _waits_idle: bool = False
-    """Whether threads wait for a lock without clients: a thread holds the lock in accept()."""
+    """Whether threads wait for a lock even without clients, as for a lock around accept()."""
     _traces: Iterator[int] = field(default_factory=count)
 
     def attempt(self, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
-        """Run a check once. Return None if too little time is left, or if the time was over when
-        the check failed. `lane`: see `GradedServer.lane`. Raises Interrupted, UserError."""
+        """Run a check once. Return None if too little time is left, or if the check failed after
+        the end of the time. `lane`: see `GradedServer.lane`. Raises Interrupted, UserError."""
         if self.scene.left() < check.seconds:
             return None
         if check.injected and not self.can_trace:
@@ -149,7 +148,7 @@ class CheckRunner:
 
     def _tracer(self, check: Trial, again: bool) -> tuple[Path | None, Sequence[str]]:
         """Return the file of a check's trace and the command line that writes the trace; (None, ())
-        without a trace. At a further attempt the trace is a proof."""
+        without a trace. At a repeated attempt the trace is a proof."""
         proves = again and check.starts_server
         if not (self.can_trace and (proves or check.traced or check.injected)):
             return None, ()
@@ -162,7 +161,7 @@ class CheckRunner:
 
     @contextlib.contextmanager
     def _prepared(self, check: Trial, trace: Path | None, lane: int) -> Iterator[Scene]:
-        """Yield the scene of a check, and stop the server of the scene afterwards."""
+        """Yield the scene of a check, and stop its server afterwards."""
         with ExitStack() as stack:
             store, slow = self.scene.redis, None
             if lane:
@@ -231,7 +230,7 @@ class CheckRunner:
 
 def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
     """Return the failure, or a failure that names the cause: a kept lock, a refused call, a crash.
-    `waits_idle`: ignore waiting for locks, because this server does so without clients, too."""
+    `waits_idle`: ignore kept locks, because threads of this server also wait without clients."""
     if failed.proof[1] or failed.fault == "by-nature":
         return failed
     if locked := () if waits_idle else failed.locked or kept_lock(scene.pids()):
@@ -240,8 +239,8 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
     if "futex" in refused and waits_for_redis(scene):
         seen = (
-            f"{failed.seen}; the kernel refused futex(2) to a process without threads and locks. "
-            "Only redis_pool_borrow() makes this call then, to wait until a connection is returned"
+            f"{failed.seen}; the kernel refused futex(2) in a process without threads and locks. "
+            "There, only redis_pool_borrow() makes this call, to wait for a returned connection"
         )
         return Failed("redis-leak", seen, proof=("standard error", [refused["futex"]]))
     unlisted = [name for name in refused if name not in ONLY_SLEEP]
@@ -262,13 +261,13 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
 
 
 def waits_for_redis(scene: Scene) -> bool:
-    """Return whether a futex(2) must be a wait for Redis: there are no threads and no locks."""
+    """Return whether the server has no threads and locks, so only redis_pool_borrow() waits."""
     alone = 0 < scene.tasks() == len(scene.pids())
     return alone and scene.built is not None and not scene.built.mentions(LOCKS)
 
 
 def bury_orphans() -> None:
-    """Reap orphaned processes if this process is PID 1 of its namespace. Zombies would count
+    """Reap orphaned processes if this process is PID 1 of its namespace, because zombies count
     against the limit of processes."""
     with contextlib.suppress(ChildProcessError):
         while os.getpid() == 1 and os.waitpid(-1, os.WNOHANG)[0] != 0:

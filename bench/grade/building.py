@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Prepare the examination of a server: compile a copy of the server's folder and of lib/, and make
-the files that the server serves. The seed determines the names and contents of the files."""
+"""Prepare an examination: compile a copy of the server's folder and of lib/, and make the files to
+serve. The seed determines the names and contents of these files."""
 
 import os
 import random
@@ -44,24 +44,24 @@ REDIRECTS = (
 )  # fmt: skip
 """Targets of redirects, with their status."""
 SIZES = (0, 1, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, 64 << 10)
-"""Sizes of files. Files of at most 16 KB are kept in memory (lib/config.h)."""
+"""Sizes of files: servers keep files of at most 16 KB in memory (lib/config.h)."""
 HAS_INDEX = 0.5
 MOST_BYTES = 1 << 20
-"""The size limit of a graded folder: the folder should have only source files."""
+"""The size limit of a graded folder, which should have only source files."""
 LINKER_OPTION = re.compile(r"-pthread|-l[A-Za-z0-9_+.-]+|-Wl(,--wrap=[A-Za-z0-9_]+)+")
-"""The options of a file `ldflags`. Others could add prebuilt code or start programs."""
+"""The allowed options in a file `ldflags`; others could add prebuilt code or start programs."""
 PREBUILT = (b"\x7fELF", b"!<arch>", b"!<thin>", b"gpch")
 """First bytes of programs and objects, of archives of objects, and of gcc's precompiled headers."""
 ASSEMBLER = re.compile(r"\b_*asm_*\b(?!/)|\b_*section_*\s*\(\s*\"")
-"""Finds assembler, and the attribute that puts data into a section, e.g. into the code."""
+"""Finds assembler code, and the attribute that puts data into a section, e.g. of code."""
 
 
 class NotBuilt(Exception):
-    """The server does not compile; the message is the compiler's."""
+    """The server does not compile. The exception has the compiler's message."""
 
 
 def folder_of(name: str) -> Path:
-    """Return a server's folder; `name`: a path, NN_name, or the name alone. Raises UserError."""
+    """Return a server's folder. `name`: a path, NN_name or the name alone. Raises UserError."""
     for folder in (Path(name), ROOT / name, *ROOT.glob(f"[0-9][0-9]_{name}")):
         if (folder / "main.c").is_file():
             _require_sources(folder)
@@ -71,7 +71,7 @@ def folder_of(name: str) -> Path:
 
 
 def _require_sources(folder: Path) -> None:
-    """Raise UserError if the grader would read a link, or if `refusal` returns a reason."""
+    """Raise UserError if a file that the grader reads is a link, or if `refusal` gives a reason."""
     for path in (folder, *(folder / name for name in ("main.c", "tests.toml", "ldflags"))):
         if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
             raise UserError(f"{path} is a link or not a regular file; put the file itself there")
@@ -84,8 +84,8 @@ def _require_sources(folder: Path) -> None:
 
 
 def refusal(folder: Path) -> str:
-    """Return the reason why the server in a folder is not graded; empty if there is none. No file
-    and no linker option may add prebuilt code."""
+    """Return the reason why the server in a folder is not graded, or an empty string. No file and
+    no linker option may add prebuilt code."""
     paths = sorted(folder.rglob("*"))
     if sum(path.lstat().st_size for path in paths) > MOST_BYTES:
         return f"it has more than {MOST_BYTES >> 20} MB; leave only source files"
@@ -100,8 +100,8 @@ def refusal(folder: Path) -> str:
 
 
 def require_limits() -> None:
-    """Raise UserError if this machine's limits are below the limits of a grading. Such limits would
-    look like faults of the program."""
+    """Raise UserError if this machine's limits are too low for a grading. Low limits would look
+    like faults of the program."""
     done = subprocess.run(confined(["true"], COMPILER_LIMITS), capture_output=True, text=True)
     if done.returncode != 0:
         raise UserError(
@@ -111,7 +111,7 @@ def require_limits() -> None:
 
 
 def can_build(flag: str, folder: Path) -> bool:
-    """Return whether gcc can build an empty program in `folder` with a flag, and it runs."""
+    """Return whether an empty program, compiled in `folder` with this flag of gcc, runs."""
     source, program = folder / "empty.c", folder / "empty"
     source.write_text("int main(void) { return 0; }\n")
     built = ended_well(["gcc", flag, str(source), "-o", str(program)])
@@ -120,7 +120,7 @@ def can_build(flag: str, folder: Path) -> bool:
 
 
 class Built:
-    """A copy of the project, with the graded server only, in a folder."""
+    """A copy of the project in a folder, with the graded server only."""
 
     def __init__(self, source: Path, folder: Path) -> None:
         """Copy the server and lib/. Raise UserError if `source` cannot be a server's folder."""
@@ -151,7 +151,7 @@ class Built:
     def make(
         self, flavour: str, flags: tuple[str, ...] = (), seconds: float = COMPILE_SECONDS
     ) -> tuple[Subject, str]:
-        """Compile the server and link it with the lib/ that `make` has built in build/FLAVOUR.
+        """Compile the server and link it with the library that `make` has built in build/FLAVOUR.
         Return the server and the compiler's warnings. Raises NotBuilt, UserError."""
         archive = self._root / f"{flavour}.a"
         where = "release" if flavour == "release" else f"{flavour}/objects"
@@ -183,7 +183,7 @@ class Built:
 
 
 def compiled(built: Built) -> tuple[Subject | None, StageOutcome]:
-    """Compile a server. Return the server (None: it does not compile), and this stage's outcome."""
+    """Compile a server. Return it, or None after an error, and this stage's outcome."""
     server = None
     check = CheckOutcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")
     try:
@@ -205,11 +205,11 @@ class Expected:
     """A request and the correct response."""
 
     name: str
-    """For the report."""
+    """The name of the request in the report."""
     data: bytes
     status: int | range
     body: bytes | None = None
-    """None: any."""
+    """None: any body is correct."""
     field: tuple[str, str] | None = None
     """A field that the response must have."""
     remark: str = ""
@@ -224,7 +224,7 @@ class Expected:
         return self.data.split(b" ", 1)[0].decode("latin-1")
 
     def wrong(self, answer: Response) -> str:
-        """Return how a response differs from the expected one; empty if it is correct."""
+        """Return how a response differs from the expected one; empty for a correct response."""
         right = [self.status] if isinstance(self.status, int) else self.status
         name, value = self.field or ("", None)
         if answer.status == self.also:
@@ -237,7 +237,7 @@ class Expected:
         return f"{name}: {found}, not {value}" if found != value else ""
 
     def wrong_length(self, answer: Response) -> str:
-        """Return the Content-Length of a response if only this field is wrong; otherwise ""."""
+        """Return the Content-Length of a response if only this field is wrong, or ""."""
         content, told = self.body or b"", answer.field("Content-Length") or "none"
         alone = answer.status == self.status and content.startswith(answer.body)
         is_wrong = alone and self.method != "HEAD" and told != str(len(content))
@@ -246,7 +246,7 @@ class Expected:
 
 @dataclass
 class SeededSite:
-    """The project's own files, and files whose names and contents depend on the seed."""
+    """The project's files, and files whose names and contents depend on the seed."""
 
     root: Path
     small: dict[str, bytes]
@@ -255,8 +255,8 @@ class SeededSite:
     moved: dict[str, str]
     """Redirects: target by path."""
     others: dict[str, str]
-    """Paths by name in requests.txt. `{huge}` is a sparse file of more than 2 GB. The name of
-    `{odd}` has characters with a special meaning in URLs and forms."""
+    """Paths by their names in requests.txt. `{huge}` is a sparse file of more than 2 GB. `{odd}`
+    has characters with a special meaning in URLs and forms."""
     unusual: list[str]
     """The paths of files, links and folders whose name, size or kind is unusual."""
 
@@ -274,7 +274,7 @@ class SeededSite:
         return Expected(f"{method} {path}", data, 200, body, length, path=path)
 
     def put(self, name: str, content: bytes) -> Path:
-        """Create or replace a file of public/ in one step; return its path."""
+        """Create or replace a file in public/ in one step; return its path."""
         file = self.root / "public" / name
         new = file.with_suffix(".new")
         new.write_bytes(content)
@@ -287,7 +287,7 @@ def word(dice: random.Random, length: int = 8) -> str:
 
 
 def make_unusual(folder: Path, dice: random.Random) -> list[str]:
-    """Fill the folder with files, links and folders of unusual names, sizes and kinds."""
+    """Make files, links and folders with unusual names, sizes and kinds; return their paths."""
     names = [f"{word(dice)}{letter}{word(dice)}.txt" for letter in LETTERS]
     names += [f"{word(dice)}{ending}" for ending in ENDINGS.split()]
     names += [f".{word(dice)}.txt", "x" * 251 + ".txt"]

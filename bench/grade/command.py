@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd grade`, which `make grade` runs. The command runs all stages in order,
-within a time limit, and prints the results."""
+"""The command `zerohttpd grade`, which `make grade` runs: it runs all stages in order, within a
+time limit, and prints the results."""
 
 import argparse
 import json
@@ -27,22 +27,24 @@ from bench.records.errors import UserError
 from bench.records.values import Parser, add_value, each_of, whole
 
 NAMES = [stage.name for stage in STAGES]
+SELECTABLE = list(dict.fromkeys([*NAMES, *(one.name for stage in STAGES for one in stage.checks)]))
+"""The names that --only accepts."""
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
 WIDTH = 92
 BUDGET_SECONDS, SERIAL_SECONDS = 55.0, 110.0
-"""The time limits of an examination with its own namespaces (`apart`), and without. Without
-namespaces the checks must run one after another."""
+"""The time limits of an examination with its own namespaces (`apart`), and without, when the
+checks must run one after another."""
 
 
 def run(words: Sequence[str]) -> int:
-    """Grade a server and return 0, whatever the points are. Raises UserError or Interrupted."""
+    """Grade a server and return 0, also without points. Raises UserError or Interrupted."""
     options = _parser().parse_args(words)
     if options.schema:
         print(json.dumps(Grade.model_json_schema(), indent=2))
         return 0
     if options.server is None:
         raise UserError("no server is named; give its folder, e.g. zerohttpd grade 08_mine")
-    only = each_of("stage", options.only, NAMES)
+    only = each_of("stage or check", options.only, SELECTABLE)
     source = folder_of(options.server)
     AB.require()
     sandbox.enter(["-m", "bench", "grade", *words])
@@ -70,14 +72,14 @@ def examine(
     only: Sequence[str],
     told: Callable[[StageOutcome], None],
 ) -> Grade:
-    """Grade a server. `only`: names of stages; empty: all. `told` is called with the outcome of
-    each stage when it is finished. Raises UserError, Interrupted."""
+    """Grade a server. `only`: names of stages and checks; empty: all. Call `told` with the outcome
+    of each finished stage. Raises UserError, Interrupted."""
     begun = time.monotonic()
     end = begun + (BUDGET_SECONDS if sandbox.apart() else SERIAL_SECONDS)
-    selected = [stage for stage in STAGES if not only or stage.name in only]
+    selected = [one for stage in STAGES if (one := stage.part(only)).checks]
     with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:
         folder = Path(name)
-        os.umask(0o022)  # the users of the servers read what the compiler's user has written
+        os.umask(0o022)  # the servers' users must read the files of the compiler's user
         folder.chmod(0o755)
         (folder / "project").mkdir()
         built = Built(source, folder / "project")
@@ -137,19 +139,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def add_only(parser: argparse.ArgumentParser) -> None:
-    """Add the option that selects stages."""
+    """Add the option that selects stages and checks."""
     parser.add_argument(
         "--only",
         nargs="+",
         default=[],
         metavar="STAGE",
-        help=f"grade only these stages (default: all): {', '.join(NAMES)}",
+        help=f"grade only these stages (default: all): {', '.join(NAMES)}; or only these checks, "
+        'e.g. "a big file"',
     )
 
 
 def stage_text(outcome: StageOutcome, explained: set[str]) -> str:
-    """Return the text of a finished stage. `explained`: the faults that the student has already
-    read about; this function adds the faults of this stage."""
+    """Return the text of a finished stage. `explained`: the faults that the report has already
+    explained; this function adds the faults of this stage."""
     lines = ["", f"{outcome.points:>3} of {outcome.of:<3} {outcome.title}"]
     results = {(check.came, check.note) for check in outcome.checks}
     if len(results) == 1 and outcome.checks[0].came == "not tried":
@@ -170,7 +173,8 @@ def end_text(grade: Grade, folder: str, only: Sequence[str]) -> str:
         f"{sum(grade.skipped.values())} points. Run these checks with:\n"
         f"  make grade SERVER={folder} ARGS='--only {' '.join(grade.skipped)}'"
     )
-    again = " ".join([f"--seed {grade.seed}", *(["--only", *only] if only else [])])
+    quoted = [f'"{name}"' if " " in name else name for name in only]
+    again = " ".join([f"--seed {grade.seed}", *(["--only", *quoted] if only else [])])
     return (
         f"{hint if grade.skipped else ''}\n{grade.points} of {grade.of} points for "
         f"{grade.server}, in {grade.seconds:.0f} s. Repeat this grading with: ARGS='{again}'\n"
@@ -185,7 +189,7 @@ def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
     lines = ["", f"         >>> {found.title}  [{found.fault}]"]
     if found.follows:
         lines.append(
-            f"             Fault [{found.follows}] above may be the cause, so this costs no points."
+            f"             Fault [{found.follows}] may be the cause, so this one costs no points."
         )
     told = [f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"]
     if found.fault in explained:

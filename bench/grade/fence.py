@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Limit the files that an untrusted program may open, with Landlock (landlock(7)). Run as a
-program, this file restricts itself and then executes the command after `--`:
+"""Limit the files that an untrusted program may open, with Landlock (landlock(7)). If this file is
+run as a program, it restricts itself and then executes the command after `--`:
 
     python fence.py r:/usr r:/etc w:/tmp/its-own -- COMMAND ...
 
-`r:` allows reading and executing a file, or all files below a folder; `w:` also allows writing. The
-command can open, create or remove nothing else, not even as root, and cannot remove this limit. If
-the kernel has no Landlock, the command runs without a limit.
+`r:` allows reading and executing a file, or all files in a folder; `w:` also allows writing. The
+command cannot access other files, even as root, or remove this limit. Without Landlock in the
+kernel, the command runs without a limit.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION, PATH_BENEATH = 1, 1
 PR_SET_NO_NEW_PRIVS = 38
 READ = 0b1101
-"""Execute, read a file, read a folder."""
+"""The rights to execute a file, read a file and read a folder."""
 OF_FILES = 0b111 | 1 << 14
 ALL_OF_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
 """The file rights of each Landlock version; later versions are treated like 3."""
@@ -34,22 +34,21 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 
 
 def version() -> int:
-    """Return the version of the kernel's Landlock, or 0 if it has none."""
+    """Return the version of the kernel's Landlock, or 0 without Landlock."""
     return max(0, _call(CREATE_RULESET, None, 0, VERSION))
 
 
 def fenced(command: Sequence[str], reads: Sequence[Path], writes: Sequence[Path]) -> list[str]:
     """Return a command line that runs `command` with Landlock. In addition to `reads` and `writes`,
-    the command may read the system's folders: programs, libraries, settings. The command cannot
-    read this project, even if the project is in such a folder: otherwise it could start the
-    project's own servers."""
+    the command may read the system's programs, libraries and settings. The command cannot read this
+    project, even in a folder of the system, because it could start the project's own servers."""
     system = [path for folder in SYSTEM for path in without(PROJECT, Path(folder))]
     paths = [f"r:{path}" for path in (*system, *reads)] + [f"w:{p}" for p in (*DEVICES, *writes)]
     return [sys.executable, "-I", "-S", __file__, *paths, "--", *command]
 
 
 def without(project: Path, folder: Path) -> list[Path]:
-    """Return a list of the folder, or, if the project is in it, of the paths in the folder that do
+    """Return a list of the folder. If the project is in it, return the paths in the folder that do
     not contain the project."""
     if not project.is_relative_to(folder):
         return [folder]
@@ -58,7 +57,7 @@ def without(project: Path, folder: Path) -> list[Path]:
 
 
 def raise_fence(paths: Sequence[str]) -> None:
-    """Restrict this process, also after exec, and its children. Raises OSError."""
+    """Restrict this process and its children, also after exec. Raises OSError."""
     everything = ALL_OF_VERSION[min(version(), max(ALL_OF_VERSION))]
     attributes = struct.pack("=Q", everything)
     rules = _sure(CREATE_RULESET, attributes, len(attributes), 0)

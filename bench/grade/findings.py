@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The faults that the grader can name, and the results of checks and stages: failures, findings and
-their proofs, the whole grade. The texts of the faults are in faults.toml."""
+"""The faults that the grader can name (texts in faults.toml), and the results of checks and stages:
+failures, findings, proofs and the whole grade."""
 
 import re
 from collections.abc import Sequence
@@ -92,29 +92,27 @@ class Failed(Exception):
 
     fault: FaultName
     seen: str
-    """The actions and their result, in a sentence."""
+    """The check's actions and their result, in a sentence."""
     port: int = 0
-    """The client's port, by which the calls for this client are found in a trace."""
+    """The client's port. It selects the client's calls in a trace."""
     sure: bool = True
     """False: a busy machine may be the cause, so the check is repeated."""
     proof: tuple[str, Sequence[str]] = ("", ())
-    """The origin of a proof other than the trace, and its lines."""
+    """A proof other than the trace: its origin and its lines."""
     since: float = 0
     """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
     locked: Sequence[str] = ()
     """The threads that waited for the same lock when no response came (`kept_lock`)."""
-    alone: bool = False
-    """Whether the last request alone, on a new connection, fails in the same way."""
     afterwards: bool = False
-    """Whether the check had passed, and the server failed after it. If several checks find the same
-    fault in this way, only the first one costs points."""
+    """Whether the server failed after the check had passed. If several checks find the same fault
+    in this way, only the first finding costs points."""
 
     def __str__(self) -> str:
         return self.seen
 
 
 class NotHere(Exception):
-    """This machine cannot run the check, whose points are not counted; the message says why."""
+    """This machine cannot run the check, whose points do not count; the message says why."""
 
 
 class FaultFound(BaseModel):
@@ -131,7 +129,7 @@ class FaultFound(BaseModel):
     proof_kind: str = ""
     """The origin of the lines of `proof`, in words."""
     follows: str = ""
-    """The short name of an earlier fault that may be the cause; empty if there is none."""
+    """The short name of an earlier fault that may be the cause, or an empty string."""
 
 
 class CheckOutcome(BaseModel):
@@ -160,7 +158,7 @@ class StageOutcome(BaseModel):
 
     @property
     def of(self) -> int:
-        """Return the most points that the checks of the stage can give."""
+        """Return the maximum points of all checks of the stage."""
         return sum(check.of for check in self.checks)
 
 
@@ -172,7 +170,7 @@ class Grade(BaseModel):
     points: int
     of: int
     seed: int
-    """A grading with this seed repeats the same requests."""
+    """A grading with the same seed uses the same files and requests."""
     seconds: float
     isolation: list[str]
     """The parts of the sandbox that were in force, and the parts that were not."""
@@ -182,7 +180,7 @@ class Grade(BaseModel):
 
     @property
     def remarks(self) -> str:
-        """Return remarks for the lecturer in addition to the points; empty if there are none."""
+        """Return the remarks for the lecturer, or an empty string."""
         left_out = sum(self.skipped.values())
         late = f"the time limit was reached before checks for {left_out} points"
         notes = [check.note for stage in self.stages for check in stage.checks]
@@ -199,7 +197,7 @@ class Grade(BaseModel):
 
 
 def finding(failed: Failed, trace: Sequence[str]) -> FaultFound:
-    """Return the report of a failure; `trace` is the proof if the failure itself has none."""
+    """Return the report of a failure. If the failure has no proof, `trace` is the proof."""
     kind, lines = failed.proof
     return FaultFound(
         fault=failed.fault,
@@ -224,8 +222,8 @@ def shortened(lines: Sequence[str]) -> list[str]:
 
 
 def excerpt(trace: Path, failed: Failed) -> list[str]:
-    """Return the lines of a trace that prove a fault: those with the client's port, otherwise those
-    that match `FaultKind.trace`. Long results are cut in the middle."""
+    """Return the lines of a trace that prove a fault: lines with the client's port, otherwise lines
+    that match `FaultKind.trace`. If there are too many, those in the middle are omitted."""
     whole = lines_at_ends(trace) if trace.exists() else []
     lines = [line for line in whole if _when(line) >= failed.since]
     about = [line for line in lines if failed.port and f":{failed.port}]" in line]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Inspect the descriptors and other resources of a server's processes. After each check, require
-that nothing is leaked, all workers serve, and the server ends by itself."""
+that the server has leaked nothing, that all workers serve, and that the server ends by itself."""
 
 import os
 import re
@@ -23,18 +23,18 @@ from bench.host.sockets import ALL, LISTEN, tcp_sockets
 from bench.load.client import request
 
 SAME_FILE, MOST_FILES = 3, 68
-"""The most descriptors of a process for one file, and for all (OPEN_FILES in lib/config.h: 64)."""
+"""The most descriptors in a process: for one file, and for all (lib/config.h: OPEN_FILES is 64)."""
 SLACK = 4
 """The allowance for clients that are just leaving, and for workers."""
 EVENTS = re.compile(r"^tfd:.* events: *([0-9a-f]+)", re.MULTILINE)
 """The events of a descriptor in an epoll set (proc_pid_fdinfo(5))."""
 QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
-"""How long the server must sleep, and how soon it must use Redis again after a failure."""
+"""The time that the server must sleep, and its time limit to reconnect to Redis."""
 
 
 def busy_others() -> Callable[[], float]:
-    """Return a function that returns the share of CPU time that other programs than this process
-    and its ended children have used since this call."""
+    """Return a function that returns the share of CPU time that other processes have used since
+    this call, without this process and its ended children."""
     cpus = os.sched_getaffinity(0)
 
     def own_seconds() -> float:
@@ -54,20 +54,20 @@ def can_look(scene: Scene) -> bool:
     """Return whether the descriptors of the server's processes can be read."""
     try:
         Path(f"/proc/{scene.pid}/exe").readlink()
-    except OSError as error:  # another error: the server has ended, and the checks report this
+    except OSError as error:  # other errors mean that the server has ended; the checks report this
         return not isinstance(error, PermissionError)
     return True
 
 
 def must_look(scene: Scene) -> None:
-    """Raise NotHere if `can_look` is false, e.g. in a container: no leak would be found."""
+    """Raise NotHere if `can_look` is false (in a container), because no leak can be found."""
     if not can_look(scene):
         reason = "the processes of another user cannot be inspected here"
         raise NotHere(f"{reason}; start the container with --cap-add SYS_PTRACE")
 
 
 def redis_connections(scene: Scene) -> int:
-    """Return the number of open connections to Redis, without those of this process."""
+    """Return the number of open connections to Redis from other processes."""
     ours = {0}  # 0: the connection has ended, and only the kernel still has it
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
@@ -95,8 +95,8 @@ def is_tcp(path: Path) -> bool:
 
 
 def useless_descriptors(scene: Scene) -> int:
-    """Return the number of leaked descriptors: TCP sockets that neither listen nor lead to Redis,
-    and descriptors of files beyond SAME_FILE or MOST_FILES in a process."""
+    """Return the number of leaked descriptors: TCP sockets except listeners and connections to
+    Redis, and file descriptors beyond SAME_FILE or MOST_FILES in a process."""
     listeners = tcp_sockets(local=scene.address[1], states=LISTEN)
     to_redis = tcp_sockets(remote=scene.redis_port or 0, states=ALL & ~LISTEN)
     useful = {f"socket:[{one.inode}]" for one in (*listeners, *to_redis)}
@@ -114,8 +114,8 @@ def useless_descriptors(scene: Scene) -> int:
 
 
 def channels(scene: Scene) -> set[str]:
-    """Return the names of the server's open pipes and non-TCP sockets. Epoll sets, eventfds and
-    similar descriptors have no unique names, so this function numbers them within a process."""
+    """Return the names of the server's open pipes and non-TCP sockets. Descriptors without unique
+    names, e.g. of epoll sets and eventfds, are numbered within a process."""
     found: set[str] = set()
     for descriptors in opened(scene):
         nameless: Counter[str] = Counter()
@@ -140,7 +140,7 @@ def is_edge_triggered(scene: Scene) -> bool:
 
 
 def mappings(scene: Scene) -> int:
-    """Return the number of memory mappings of the server; each thread's stack is a mapping."""
+    """Return the number of memory mappings of the server; each thread's stack has one."""
     count = 0
     for pid in scene.pids():
         with suppress(OSError):  # the process has ended or cannot be inspected
@@ -150,7 +150,7 @@ def mappings(scene: Scene) -> int:
 
 def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
     """Raise Failed if a signal killed a process of the server, or if a process in `before` exited
-    with an error; without a trace, if such a process has ended. `what`: the events meanwhile."""
+    with an error (without a trace: ended). `what`: the events meanwhile."""
     scene.alive()
     if scene.trace is None or not scene.trace.exists():
         died = ["a signal or an exit"] * len(set(before) - set(scene.pids()))
@@ -168,10 +168,17 @@ def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
 def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
-    """Raise Failed unless `count` returns at most `most` in time; `left`: the finding, with {}."""
-    if not scene.until(lambda: count() <= most):
+    """Raise Failed unless `count` returns at most `most` in time. `left`: text with {}."""
+    found = most
+
+    def are_few() -> bool:
+        nonlocal found
+        found = count()
+        return found <= most
+
+    if not scene.until(are_few):
         scene.alive()
-        raise Failed(fault, left.format(count()))
+        raise Failed(fault, left.format(found))
 
 
 def require_closed(
@@ -195,14 +202,14 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     seen = "all clients of this check had left"
     if scene.ended is None and not scene.told:
         if can_look(scene):
-            # Sockets that were reset when Redis was killed may stay open until they are used.
-            require_closed(scene, seen, most=scene.killed)
             require_reaped(scene, seen)
+            # Sockets to a killed Redis may stay open until the server uses them.
+            require_closed(scene, seen, most=scene.killed)
         if not scene.until(lambda: scene.tasks() >= tasks):
             fewer = f"{scene.tasks()} of {tasks} processes and threads were left"
             raise Failed("workers-end", f"{seen}; {fewer}", sure=False)
         had_pages |= scene.until(lambda: scene.get("/guestbook").status == 200, RETRY_SECONDS)
-        # With a slow Redis the pages would take too long.
+        # The pages take too long with a slow Redis.
         paths = ["/guestbook"] if had_pages and not scene.slow else []
         require_capacity(scene, seen, [*paths, *scene.site.small])
         scene.require_sleep(QUIET_SECONDS, seen)
@@ -217,8 +224,9 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
         raise Failed(fault, f"{seen}; after the stop signal the server {how}")
     counted = ended.statistics.requests if ended.statistics else None
     if (counted or 0) + SLACK < len(scene.answered):
-        told = f"the server's statistics at its end have {counted} requests"
-        raise Failed("miscounts", f"clients got {len(scene.answered)} responses; {told}")
+        told = "printed no statistics" if counted is None else f"counted {counted} requests"
+        seen = f"clients got {len(scene.answered)} responses; at its end the server {told}"
+        raise Failed("miscounts", seen)
     return had_pages
 
 
@@ -233,8 +241,8 @@ def require_end_of_head(scene: Scene) -> None:
 
 
 def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
-    """Raise Failed unless all workers serve: as many clients send half a request each, and then the
-    rest, the last client first."""
+    """Raise Failed unless all workers serve. One client for each worker sends half a request; then
+    the clients send the rest, the last client first."""
     with ExitStack() as stack:
         held = []
         for path in islice(cycle(paths), WORKERS if scene.several else 1):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The sandbox for untrusted programs: namespaces, limits, Landlock and a user of their own.
+"""The sandbox for untrusted programs: namespaces, limits, Landlock and their own user.
 
 The whole examination runs in its own network namespace, with loopback only, and in its own PID
 namespace, which ends with the examination. The compiler and the program run with limits and
-Landlock (fence.py), and, if the grader is root, as a user that no other process has.
+Landlock (fence.py). If the grader is root, they run as a user without other processes.
 """
 
 import functools
@@ -23,12 +23,12 @@ from bench.host.signals import SignalWatch
 from bench.host.sockets import bring_up_loopback
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"
-"""The environment variable that says how the examination's namespaces were made."""
+"""The environment variable that names the way in which the namespaces were made."""
 OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
 WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
-"""`user` needs no root rights, but it needs a kernel that allows unprivileged user namespaces."""
+"""`user` needs no root rights, but a kernel that allows unprivileged user namespaces."""
 FIRST_USER, USERS = 61_184, 4_000  # `lane` is added
-"""User IDs that systemd gives to services with a dynamic user: no account has them."""
+"""User IDs that no account has: systemd uses them for services with a dynamic user."""
 MEMORY = 512 << 20
 """The unshared bytes that all processes of a server may use (`GradedServer.guarded`)."""
 REDIS_PASSWORD = secrets.token_urlsafe(16)
@@ -39,10 +39,10 @@ REDIS_LIMITS = {
     "maxmemory": "64mb",
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
-"""Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
-rights. Therefore the program may use only commands for data."""
+"""Settings of the graded program's Redis, which runs with the grader's rights outside of the
+sandbox. Therefore the program may use only commands for data."""
 TIME_ZONE = "TZ=GRADE-5:30"
-"""A local time that differs from GMT. All dates in HTTP are in GMT."""
+"""A local time that differs from GMT, to find servers that do not send dates in GMT."""
 REAPING_SECONDS = 5.0
 """The time limit for init to reap processes whose parents have ended."""
 
@@ -55,22 +55,22 @@ class Limits:
     address_space: int | None = 4 << 30
     """Bytes; None: no limit, because a sanitizer reserves terabytes of addresses."""
     file_bytes: int = 4 << 20
-    """The limit of each file, e.g. of the program's output, which the grader reads many times."""
+    """The size limit of each file, e.g. of the program's output."""
     descriptors: int = 2048
     tasks: int = 512
     """Processes and threads."""
     others: int = 2048
-    """An allowance for other tasks of the grader's user if the program has no user of its own. The
-    kernel counts all tasks of a user together."""
+    """An allowance for other tasks of the grader's user if the program runs as this user, because
+    the kernel counts all tasks of a user together."""
 
 
 def enter(arguments: Sequence[str]) -> None:
-    """Execute Python with these arguments in new namespaces. Do nothing if this process already
-    runs in them, or if this machine allows none."""
+    """Execute Python with these arguments in new namespaces. Return if this process already runs in
+    them, or if this machine does not allow namespaces."""
     if INSIDE in os.environ:
         if os.environ[INSIDE] != "none":
             bring_up_loopback()
-            # Hide the grader's arguments from the program: the seed is in them (proc(5)).
+            # Hide the grader's arguments (proc(5)): the program must not read the seed.
             hidden = ("mount", "-o", "remount,hidepid=2,gid=0", "/proc")
             subprocess.run(hidden, capture_output=True)
         return
@@ -84,7 +84,7 @@ def enter(arguments: Sequence[str]) -> None:
 
 
 def isolation() -> list[str]:
-    """Return sentences that say which parts of the sandbox are in force."""
+    """Return texts that say which parts of the sandbox are active."""
     way, landlock, limits = os.environ.get(INSIDE, "none"), version(), Limits()
     tasks = limits.tasks + (limits.others if user() is None else 0)
     if user() is not None:
@@ -109,20 +109,20 @@ def isolation() -> list[str]:
 
 
 def apart() -> bool:
-    """Return whether the examination has namespaces of its own. Without namespaces only one server
-    runs at a time, because a PID namespace must hide the processes of other examinations."""
+    """Return whether the examination has its own namespaces. Without namespaces, only one server
+    may run at a time, because a check also sees the processes of other servers."""
     return os.environ.get(INSIDE, "none") != "none"
 
 
 def user(lane: int = 0) -> int | None:
-    """Return the user ID of graded programs, or None if it is the grader's own. The ID is constant
-    within an examination; it differs between examinations and lanes (`GradedServer.lane`)."""
+    """Return the user ID of graded programs, or None if they run as the grader's user. Each lane
+    (`GradedServer.lane`) of each examination has its own ID."""
     return _nobodys(lane) if os.geteuid() == 0 and os.environ.get(INSIDE) != "user" else None
 
 
 @functools.cache
 def _nobodys(lane: int) -> int:
-    """Return the ID of a user without processes: all processes of this user will be killed."""
+    """Return the ID of a user without processes, because the grader kills all its processes."""
     if lane:
         return _nobodys(0) + lane
     while processes_of(number := FIRST_USER + secrets.randbelow(USERS)):
@@ -138,9 +138,9 @@ def confined(
     environment: Sequence[str] = (),
     lane: int = 0,
 ) -> list[str]:
-    """Return a command line that runs `command` with limits, Landlock and a user of its own.
-    `reads`: folders that the command may read, in addition to the system's; `writes`: folders that
-    it may write; `environment`: additional variables (NAME=value)."""
+    """Return a command line that runs `command` with limits, Landlock and its own user. `reads`:
+    folders that the command may read, in addition to the system's. `writes`: folders that the
+    command may write. `environment`: additional variables (NAME=value)."""
     tasks, rights = limits.tasks, ["--no-new-privs"]
     if (number := user(lane)) is None:
         # The kernel counts all tasks of the grader's user together.
@@ -160,7 +160,7 @@ def confined(
 
 
 def give(folder: Path) -> None:
-    """Make the confined user the owner of a folder and of all in it."""
+    """Make the confined user the owner of a folder and its content."""
     number = user()
     if number is None:
         return
@@ -169,7 +169,7 @@ def give(folder: Path) -> None:
 
 
 def end_strangers(lane: int) -> None:
-    """Kill all processes of the confined user. kill(-1), called as this user, also reaches
+    """Kill all processes of the confined user, with kill(-1) as this user: it also reaches
     processes that fork meanwhile."""
     number = user(lane)
     if number is not None:
@@ -178,7 +178,7 @@ def end_strangers(lane: int) -> None:
 
 
 def forget_strangers() -> bool:
-    """Wait until init has reaped the confined user's ended processes, which count against its
+    """Wait until init has reaped the confined user's ended processes, which count against the
     limit. Return False if processes are left after REAPING_SECONDS."""
     return SignalWatch().until(lambda: not processes_of(user()), REAPING_SECONDS)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The scene that a check works with: a running server with its files and Redis, and its clients."""
+"""The scene of a check: a running server with its files, its Redis and its clients."""
 
 import contextlib
 import random
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -24,30 +25,36 @@ INVALID = b"GET / HTTP/1.1\r\nBroken\r\n\r\n"
 SMALL_BUFFER = 16_384
 """The receive buffer of a slow client in bytes."""
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
-"""Bytes that a line of a head must not have (RFC 9110, section 5.5)."""
+"""Bytes that no line of a head may have (RFC 9110, section 5.5)."""
 Found = TypeVar("Found")
+
+
+def rejects_valid(status: int, right: int) -> bool:
+    """Return whether a status rejects a request as wrong, although the status `right` accepts it.
+    Status 408 only means that a request was too late."""
+    return right < 400 <= status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
 
 
 @dataclass(kw_only=True)
 class Scene(GradedServer):
-    """A graded server with its Redis and its clients. Methods raise Failed for a wrong response."""
+    """A graded server with its Redis and clients. Methods raise Failed after a wrong response."""
 
     redis: PrivateRedis
     dice: random.Random
     stalled_by: str = "none"
-    """The value from the server's tests.toml."""
+    """The value of stalled_by in the server's tests.toml."""
     slow: SlowRedis | None = None
     """A proxy between the server and `redis`."""
     killed: int = 0
     """The number of connections to Redis that were open when the grader killed Redis."""
     built: Built | None = None
-    """The copy from which the server can be built again, with other flags."""
+    """The copy of the sources, from which the server can be built with other flags."""
     answered: list[int] = field(default_factory=list)
     """The statuses of the responses that clients have received."""
 
     @property
     def several(self) -> bool:
-        """Return whether the server says that it serves several clients at the same time."""
+        """Return whether the server's tests.toml says that it serves several clients at once."""
         return self.stalled_by != "one"
 
     @property
@@ -59,11 +66,11 @@ class Scene(GradedServer):
 
     @property
     def redis_port(self) -> int | None:
-        """Return the port of the server's Redis, or of the proxy in front of Redis."""
+        """Return the port of the server's Redis, or of the proxy between both."""
         return urlsplit(self.redis_url).port
 
     def client(self, buffer: int = 0) -> Client:
-        """Return a new connection to the server. Raises Failed if it cannot be made."""
+        """Return a new connection to the server. Raises Failed if no connection can be made."""
         try:
             return Client(self.address, self.timeout, buffer)
         except OSError as error:
@@ -82,7 +89,7 @@ class Scene(GradedServer):
             yield clients
 
     def let_go(self, port: int) -> bool:
-        """Return whether no process has the descriptor of the connection to this client's port."""
+        """Return whether the server has closed its descriptor for the client on this port."""
         own = end(self.address[1], port)
         return own is None or own.inode == 0
 
@@ -100,7 +107,7 @@ class Scene(GradedServer):
     def talk(
         self, client: Client, data: bytes, method: str = "GET", fault: FaultName = "no-answer"
     ) -> Response:
-        """Send bytes on an open connection; return the response. `fault`: the fault without one."""
+        """Send bytes on an open connection; return the response. `fault`: if none arrives."""
         try:
             answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:
@@ -130,7 +137,7 @@ class Scene(GradedServer):
         return answer
 
     def file(self, path: str = "") -> None:
-        """Request a small file, which must arrive complete and correct."""
+        """Request a small file. Raise Failed unless it arrives complete and correct."""
         path = path or self.site.first
         self.require(self.site.file(path), self.get(path))
 
@@ -142,12 +149,15 @@ class Scene(GradedServer):
         port: int = 0,
         sure: bool = True,
     ) -> None:
-        """Raise Failed unless a response is the expected one; `fault`: of a wrong response."""
+        """Raise Failed unless a response is as expected. `fault`: the fault of a wrong response,
+        unless a valid request is rejected."""
         if told := one.wrong_length(answer):
             there = f"{one.name} has {len(one.body or b'')} bytes"
             raise Failed("wrong-length", f"{there}; the head said Content-Length: {told[:30]}")
         if wrong := one.wrong(answer):
-            raise Failed(fault, f"{one.name} was answered {wrong}", port, sure)
+            right = one.status if isinstance(one.status, int) else one.status[0]
+            named = "wrong-answer" if rejects_valid(answer.status, right) else fault
+            raise Failed(named, f"{one.name} was answered {wrong}", port, sure)
 
     @contextlib.contextmanager
     def unanswered(
@@ -159,8 +169,8 @@ class Scene(GradedServer):
         sure: bool | None = None,
         also_in_time: bool = True,
     ) -> Iterator[None]:
-        """Report a missing response as this fault. `seen`: the actions and their result. `sure`:
-        see `Failed`; None: unchanged. `also_in_time`: whether this fault is also reported if the
+        """Report a missing response in the `with` block as this fault. `seen` and `sure`: see
+        `Failed`; `sure` None: unchanged. `also_in_time`: whether to report this fault also if the
         connection ended before the timeout."""
         try:
             yield
@@ -172,7 +182,7 @@ class Scene(GradedServer):
             raise
 
     def together(self, what: Sequence[Callable[[], Found]]) -> list[Found]:
-        """Call all functions at once, each in a thread, and return their results in order. Raises
-        the first error."""
+        """Call each function in its own thread, and return the results in order. Raises the first
+        error."""
         with ThreadPoolExecutor(len(what)) as actors:
             return [one.result() for one in [actors.submit(act) for act in what]]

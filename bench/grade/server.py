@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The graded server during a check: start, stop, and observe its processes from outside."""
+"""The graded server during a check: start and stop the server, and observe its processes."""
 
 import contextlib
 import math
@@ -29,7 +29,7 @@ from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 
 TIMEOUT = 4.0
-"""A client's timeout in seconds; a response takes milliseconds. The timeout is below
+"""A client's timeout in seconds (a response takes milliseconds). This timeout is below
 REQUEST_TIMEOUT, so that the server disconnects no other client meanwhile."""
 START_SECONDS = 5.0
 """The time limit for the server to print its url, which usually takes milliseconds."""
@@ -41,13 +41,13 @@ WORKERS = 16
 BUSY_SHARE = 0.5
 """The share of a CPU above which a thread counts as busy."""
 TRACED_SHARE, TRACED_BYTES, ALL_CALLS = 0.15, 50_000, math.inf
-"""TRACED_SHARE replaces BUSY_SHARE for a traced thread: strace stops a spinning thread for most of
-its time. If the trace grows by more than TRACED_BYTES per second, the share is ALL_CALLS."""
+"""TRACED_SHARE replaces BUSY_SHARE for a traced thread, because strace slows down a spinning
+thread. If the trace grows by more than TRACED_BYTES per second, the share is ALL_CALLS."""
 SLEEP_ROUNDS = 4
 NOHUP = ("sh", "-c", 'trap "" HUP; exec "$0" "$@" --log 2>&1')
-"""Starts a program as nohup(1) does, and lets it write all its output to standard output."""
+"""Starts a program as nohup(1) does, with all its output on standard output."""
 _CALL = r"\d+ +[\d.]+ (?:<\.\.\. )?"
-"""The beginning of a line of strace: process, time."""
+"""The beginning of a line of strace: process and time."""
 ENDED_BY: dict[int, FaultName] = {signal.SIGPIPE: "sigpipe", signal.SIGSYS: "unlisted-call"}
 """The fault to report if this signal terminates the server."""
 Same = TypeVar("Same", bound="GradedServer")
@@ -55,13 +55,13 @@ Same = TypeVar("Same", bound="GradedServer")
 
 @dataclass
 class GradedServer:
-    """A server in the sandbox. It may be started once; `of` returns a copy for another start."""
+    """A server in the sandbox, which can be started once; `of` makes a copy for another start."""
 
     server: Subject
     site: SeededSite
     watch: SignalWatch
     folder: Path
-    """The folder for files of this examination."""
+    """The folder for temporary files of this examination."""
     redis_url: str = ""
     """The URL of the server's database."""
     limits: Limits = field(default_factory=Limits)
@@ -70,12 +70,12 @@ class GradedServer:
     nohup: bool = False
     """Whether the server is started with NOHUP."""
     lane: int = 0
-    """The number of the lane: servers that run at the same time have different lanes and users."""
+    """A number. Servers that run at the same time have different lanes, and so different users."""
     trace: Path | None = None
     """The output file of strace; None: no trace."""
     timeout: float = TIMEOUT
     left: Callable[[], float] = lambda: math.inf
-    """Returns the seconds that the examination still has."""
+    """Returns the seconds until the time limit of the examination."""
     gives_up: FaultName = "crash"
     """The fault that is reported if the server exits by itself with an error."""
     program: Path = Path()
@@ -91,8 +91,8 @@ class GradedServer:
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
-        """Start the server. Raises StartError, Interrupted, NotHere, or Failed: if the time of the
-        examination is over, the attempt does not count."""
+        """Start the server. Raises StartError, Interrupted, NotHere, or Failed after the
+        examination's time limit; then the attempt does not count."""
         if self.left() <= 0:
             raise Failed("too-slow", "the time was over before the server was started")
         # Processes of the previous server must not count against the limit.
@@ -123,7 +123,7 @@ class GradedServer:
         self.require_own_program()
 
     def require_own_program(self) -> None:
-        """Raise Failed if a process of the server executes another file than `program`."""
+        """Raise Failed if a process of the server executes a file other than `program`."""
         for pid in self.pids():
             with contextlib.suppress(OSError):  # the process has ended, or cannot be inspected
                 other = Path(f"/proc/{pid}/exe")
@@ -132,7 +132,7 @@ class GradedServer:
                     raise Failed("another-program", f"{seen}, not the file that was compiled")
 
     def of(self: Same, server: Subject) -> Same:
-        """Return a copy for another server, which has not been started."""
+        """Return a copy for another server that has not been started."""
         return replace(self, server=server, running=None, ended=None, told=False)
 
     @contextlib.contextmanager
@@ -145,7 +145,7 @@ class GradedServer:
             self.stop()
 
     def stop(self) -> Ended | None:
-        """Kill the server and return how it ended. Several threads may call this at once."""
+        """Kill the server and return how it ended. This method is thread-safe."""
         with self.stopping:
             if self.running is not None and self.ended is None:
                 self._kill()
@@ -155,11 +155,11 @@ class GradedServer:
             return self.ended
 
     def has_ended(self) -> bool:
-        """Return whether the server's first process does not run."""
+        """Return whether the server's first process has ended or was not started."""
         return self.running is None or not self.running.running()
 
     def end_by_itself(self, seconds: float) -> bool:
-        """Send SIGTERM, if it has not been sent; return whether the server ended in time."""
+        """Send SIGTERM, unless it was sent before. Return whether the server ended in time."""
         if not self.told:
             self.tell_to_stop()
         return self.until(self.has_ended, seconds)
@@ -171,7 +171,7 @@ class GradedServer:
         self.told = True
 
     def interrupt(self) -> None:
-        """Send SIGINT to all processes of the server, as a terminal does after Ctrl-C."""
+        """Send SIGINT to all processes of the server, as a terminal does for Ctrl-C."""
         self.told = True
         self.kill(self.pids(), signal.SIGINT)
 
@@ -183,7 +183,7 @@ class GradedServer:
 
     @staticmethod
     def kill(pids: Collection[int], number: int = signal.SIGKILL) -> None:
-        """Send a signal to processes; ignore those that have ended."""
+        """Send a signal to processes, and ignore processes that have ended."""
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -198,15 +198,15 @@ class GradedServer:
             self.kill(pids, signal.SIGCONT)
 
     def require_end(self, what: str, sure: bool = True) -> None:
-        """Raise Failed if the server still runs IDLE_END_SECONDS after SIGTERM; `what`: the actions
-        before. No client may be connected."""
+        """Raise Failed if the server still runs IDLE_END_SECONDS after SIGTERM, without clients.
+        `what`: the actions before."""
         if not self.end_by_itself(IDLE_END_SECONDS):
             late = f"{IDLE_END_SECONDS:.0f} s after SIGTERM the server still runs"
             raise Failed("deaf", f"{what}; {late}", sure=sure)
 
     def alive(self, seconds: float = DYING_SECONDS) -> None:
-        """Raise Failed if the server's first process ends within this time without SIGTERM. A
-        process may end a little later than its connections."""
+        """Raise Failed if the server's first process ends within this time without SIGTERM, because
+        a process may end a little later than its connections."""
         if self.too_large:
             seen = f"the server used more than {MEMORY >> 20} MB and was killed"
             raise Failed("takes-memory", seen)
@@ -247,8 +247,8 @@ class GradedServer:
         return self.running.stdout if self.nohup else self.running.stderr
 
     def traced(self, pattern: str) -> list[str]:
-        """Return the matching beginnings of trace lines; `pattern` begins after process and time.
-        Without a trace, return an empty list."""
+        """Return the trace lines that match, up to the match's end. `pattern` begins after process
+        and time. Without a trace, return an empty list."""
         if self.trace is None or not self.trace.exists():
             return []
         wanted = re.compile(_CALL + pattern)
@@ -256,19 +256,19 @@ class GradedServer:
         return [line.group() for line in found if line]
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Return whether the condition becomes true in time (None: the timeout of a client)."""
+        """Return whether the condition becomes true in time (`seconds`: None means `timeout`)."""
         return self.watch.until(condition, self.timeout if seconds is None else seconds)
 
     # ---- CPU time and memory ----
 
     @property
     def most_share(self) -> float:
-        """Return the share of a CPU above which a thread of this server counts as busy."""
+        """Return the share of a CPU above which a thread counts as busy."""
         return TRACED_SHARE if self.trace else BUSY_SHARE
 
     def busy_meter(self) -> Callable[[], float]:
-        """Return a function that returns the share of the time since this call in which the busiest
-        thread ran or waited for a CPU."""
+        """Return a function that measures the time since this call. The function returns the share
+        of this time in which the busiest thread ran or waited for a CPU."""
 
         def counters() -> tuple[float, float, float]:
             busiest = max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
@@ -283,7 +283,7 @@ class GradedServer:
         return share
 
     def busy_share(self, seconds: float) -> float:
-        """Wait; return the share of this time, see `busy_meter`."""
+        """Wait; return the busy share of this time (see `busy_meter`)."""
         share = self.busy_meter()
         self.watch.sleep(seconds)
         return share()
@@ -293,9 +293,9 @@ class GradedServer:
         return self.busy_share(seconds) > self.most_share
 
     def require_sleep(self, seconds: float, seen: str, port: int = 0, sure: bool = False) -> None:
-        """Wait. Raise Failed if one thread runs or waits for a CPU for most of the time; `seen`:
-        the events meanwhile. On a busy machine a thread may run late before it can sleep. Therefore
-        the wait is repeated up to SLEEP_ROUNDS times, and twice as often for a traced thread."""
+        """Wait. Raise Failed if one thread runs or waits for a CPU for most of the time. `seen`:
+        the events meanwhile. On a busy machine a thread may run before it sleeps. Therefore wait up
+        to SLEEP_ROUNDS times, and twice as often for a traced thread."""
         for _ in range((2 if self.trace else 1) * SLEEP_ROUNDS):
             share = self.busy_share(seconds)
             self.alive(0)
@@ -304,7 +304,7 @@ class GradedServer:
         raise Failed("spins", f"{seen}; {in_words(share)}", port, sure)
 
     def guarded(self) -> AbstractContextManager[None]:
-        """Kill the server during the `with` block if it uses more memory than MEMORY, or if the
+        """During the `with` block, kill the server if it uses more memory than MEMORY, or if the
         examination's time is over. Failures after this time are not reported."""
 
         def look() -> None:
@@ -315,8 +315,8 @@ class GradedServer:
         return meanwhile(look, 0.1)
 
     def memory(self) -> int:
-        """Return the bytes that the server's processes use. Pages that processes share are counted
-        (once) only above MEMORY, because counting takes a millisecond for each process."""
+        """Return the memory of the server's processes in bytes. Shared pages are counted (once)
+        only above MEMORY, because this count takes a millisecond for each process."""
 
         def total(exact: bool) -> int:
             found = 0
@@ -335,8 +335,8 @@ class GradedServer:
 
 @contextlib.contextmanager
 def meanwhile(act: Callable[[], object], pause: float) -> Iterator[None]:
-    """Call a function repeatedly in a thread during the `with` block, with a pause in seconds
-    before each call. Raise the function's error at the end."""
+    """Call a function repeatedly in a thread during the `with` block, with a pause (seconds) before
+    each call. Raise the function's error at the end."""
     over = threading.Event()
 
     def repeat() -> None:
@@ -353,7 +353,7 @@ def meanwhile(act: Callable[[], object], pause: float) -> Iterator[None]:
 
 
 def listens_here(url: str) -> bool:
-    """Return whether a URL is valid and its host is this machine, so that clients may connect."""
+    """Return whether a URL is valid and its host is this machine."""
     try:
         parts = urlsplit(url)
         return parts.port != 0 and is_loopback(parts.hostname or "")
@@ -369,15 +369,15 @@ def is_zombie(pid: int) -> bool:
 
 
 def in_words(share: float) -> str:
-    """Return a share of `busy_share` in words, for a finding."""
+    """Return the result of `busy_share` in words, for a finding."""
     if share == ALL_CALLS:
         return "the server made system calls all the time"
     return f"one thread ran or waited for a CPU for {share:.0%} of the time"
 
 
 def fault_of_end(status: int | None, otherwise: FaultName) -> FaultName:
-    """Return the fault of a server that ended with this status, which is negative for a signal.
-    `otherwise`: the fault if the server exited, or ended by SIGTERM or SIGINT."""
+    """Return the fault of a server that ended with this status (negative: a signal). `otherwise`:
+    the fault if the server exited, or ended by SIGTERM or SIGINT."""
     if status is None:
         return "crash"
     if status >= 0 or -status in (signal.SIGTERM, signal.SIGINT):

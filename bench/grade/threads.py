@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Inspect the threads of processes: the system calls in which they wait, and how often they wake
-up."""
+"""Inspect the threads of processes: their system calls, and how often they wake up."""
 
 import re
 import time
@@ -20,9 +19,9 @@ _WAITS = re.compile(r"accept|p?poll|epoll_p?wait|p?select")
 
 
 def kept_lock(pids: Sequence[int]) -> list[str]:
-    """Return a line for each thread that waits without a timeout for the same mutex, now and after
-    STUCK_SECONDS. If there are several mutexes, only the mutex with most waiting threads counts.
-    While their number falls, the mutex is only busy, and the function waits longer."""
+    """Return a line for each thread that still waits for the same mutex after STUCK_SECONDS. Only
+    the mutex with the most waiting threads counts. While the number of waiting threads falls, the
+    mutexes are only busy, and the function waits longer."""
     after = _waits_for_locks(pids)
     while before := after:
         time.sleep(STUCK_SECONDS)
@@ -38,7 +37,7 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
 
 
 def wake_ups(pids: Sequence[int]) -> dict[int, int]:
-    """Return the number of voluntary context switches of each thread since its start, by thread."""
+    """Return the voluntary context switches of each thread since its start, by thread."""
     return {thread: use.switches.voluntary for thread, use in tasks_of(pids).items()}
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Run all checks of a grading: many at the same time, and again after a failure. Judge failures:
-a fault counts once, and its consequences cost no points."""
+"""Run all checks of a grading: many at the same time, and again after a failure. Judge the
+failures: each fault counts once, and its consequences cost no points."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from bench.grade.attempts import Attempt, CheckRunner, Trial, bury_orphans
@@ -24,10 +24,10 @@ from bench.grade.server import BUSY_SHARE
 AT_ONCE = 8
 """The number of checks that run at the same time; together they use less than one CPU."""
 SLOWER = 1.5
-"""A server is too slow if its checks take this many times the usual time, and some checks are
-beyond the time limit."""
+"""A server is too slow if its checks take this many times the usual time, and the time limit
+prevents some checks."""
 LANES = 2
-"""The number of lanes of a check: for the graded server, and for the reference server."""
+"""The lanes of a check: one for the graded server, one for the reference server."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,17 @@ class Stage:
     title: str
     checks: Sequence[Trial]
 
+    def part(self, names: Collection[str]) -> "Stage":
+        """Return this stage with the selected checks. `names`: stages and checks; empty: all."""
+        whole = not names or self.name in names
+        return self if whole else replace(self, checks=[c for c in self.checks if c.name in names])
+
     def outcome(self, checks: Iterable[CheckOutcome]) -> StageOutcome:
         """Return the result of the stage."""
         return StageOutcome(stage=self.name, title=self.title, checks=list(checks))
 
     def untried(self) -> StageOutcome:
-        """Return the result of a stage that was not run, because there is no program."""
+        """Return the result of a stage that was not run because the server does not compile."""
         return self.outcome(one.untried() for one in self.checks)
 
 
@@ -53,26 +58,27 @@ class World:
 
     runner: CheckRunner
     selected: Sequence[Stage] = ()
-    """The stages that are reported."""
+    """The stages to report, with the checks to report."""
     others_busy: Callable[[], float] = field(default_factory=busy_others)
-    """Returns the share of the CPUs' time that other programs have used."""
+    """Returns the share of all CPU time that other programs have used."""
     _first: dict[Trial, Attempt | None] = field(default_factory=dict)
     """The first attempts of the checks that are run at the same time."""
     _early: dict[Trial, CheckOutcome] = field(default_factory=dict)
-    """Outcomes of checks that are later in the report."""
+    """Outcomes of judged checks whose place in the report is later."""
     _closed: str = ""
-    """The reason why no further check runs; empty if further checks run."""
+    """The reason why no further check runs, or an empty string."""
     _found: list[FaultName] = field(default_factory=list)
     """Names of the faults so far, without consequences."""
 
     def outcomes(self, stages: Sequence[Stage]) -> Iterator[StageOutcome]:
-        """Run the checks of these stages; yield the outcomes of the selected stages. The gates of
-        the other stages run without a report, because later checks need them."""
+        """Run the selected checks and yield their outcomes. The other gates run, too, but are not
+        reported, because later checks need their results."""
+        selected = {stage.name: stage for stage in self.selected}
         for stage in stages:
-            wanted = stage in self.selected
-            came = [self.check(one) for one in stage.checks if wanted or one.gate]
-            if wanted:
-                yield stage.outcome(came)
+            wanted = selected.get(stage.name, replace(stage, checks=()))
+            came = {c: self.check(c) for c in stage.checks if c in wanted.checks or c.gate}
+            if wanted.checks:
+                yield wanted.outcome(came[one] for one in wanted.checks)
 
     def check(self, check: Trial) -> CheckOutcome:
         """Return the outcome of a check. The first check after the gates starts all checks that can
@@ -82,8 +88,8 @@ class World:
         return self._early.pop(check, None) or self._outcome(check)
 
     def _run_together(self) -> None:
-        """Make the first attempts of the checks that can run at the same time. Faults that may
-        cause many others are judged first, so that the others count as consequences."""
+        """Make the first attempts of the checks that can run at the same time. Judge faults that
+        may cause many others first, so that the others count as consequences."""
         every = [one for stage in self.selected for one in stage.checks]
         together = [one for one in every if not (one.gate or one.alone)]
         longest_first = sorted(together, key=lambda one: -one.seconds)
@@ -104,8 +110,8 @@ class World:
             self._early[one] = self._outcome(one)
 
     def _outcome(self, check: Trial) -> CheckOutcome:
-        """Run a check and return its outcome. After a failure the check is repeated, to exclude a
-        busy machine as the cause and to trace a proof."""
+        """Run a check and return its outcome. Repeat the check after a failure, to exclude a busy
+        machine as the cause and to trace a proof."""
         outcome = check.untried(self._closed)
         if self._closed and not (check.also_closed and self.runner.served):
             return outcome
@@ -131,7 +137,7 @@ class World:
         return self._judged(outcome, check, failures, proof)
 
     def _attempts(self, check: Trial) -> list[Attempt]:
-        """Run a check as often as it is necessary and as the time allows."""
+        """Run a check as often as necessary, within the time limit."""
         known = check in self._first
         further = self._first[check] if known else self.runner.attempt(check, again=False)
         attempts = []
@@ -148,7 +154,7 @@ class World:
         return Failed(
             "too-slow",
             f"the longest check was `{check.name}`: {took:.0f} s (usually {check.seconds:.0f} s); "
-            f"other programs used {self.others_busy():.0%} of this machine's CPUs meanwhile",
+            f"other programs used {self.others_busy():.0%} of this machine's CPU time meanwhile",
         )
 
     def _passed(self, outcome: CheckOutcome, note: str, failures: Sequence[Failed]) -> CheckOutcome:
@@ -164,8 +170,8 @@ class World:
     def _judged(
         self, outcome: CheckOutcome, check: Trial, failures: Sequence[Failed], trace: Sequence[str]
     ) -> CheckOutcome:
-        """Return the outcome of a failed check. It names the first failure with a proof other than
-        the trace; if there is none, it names the first failure."""
+        """Return the outcome of a failed check. Its finding is the first failure with a proof other
+        than the trace. If there is no such failure, it is the first failure."""
         cause = next((one for one in failures if one.proof[1]), failures[0])
         outcome.came = "failed"
         outcome.finding = finding(cause, trace)
@@ -188,9 +194,8 @@ class World:
         return next((n for n in self._found if FILE.may_cause(n, failed.fault)), "")
 
     def _must_repeat(self, attempts: Sequence[Attempt]) -> bool:
-        """Return whether a check must be run again after these attempts. If both attempts failed
-        on a busy machine, and other programs may be the cause, a third attempt decides, if the time
-        is sufficient."""
+        """Return whether a check must be run again after these attempts. If two attempts failed,
+        and a busy machine may be the cause, a third attempt decides."""
         failures = [one.failed for one in attempts if one.failed]
         if not failures or len(failures) < len(attempts) or self._is_plain(failures[-1]):
             return False

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: MIT
 """Measure and limit the CPU time of a server, with all its processes, threads and ended children.
 
-There are two methods. Both return an exact total, because the kernel counts nanoseconds:
+Each of the two methods returns an exact total, because the kernel counts nanoseconds:
 
 - A control group (cgroup v2) for the server. Its counters can be read at any time, so start-up and
-  warm-up are not counted. They include children that have not been reaped. The group needs no
+  warm-up are not counted. Children that have not been reaped are included. The group needs no
   controller, because every group has cpu.stat.
 - If no group can be created (not root): getrusage(RUSAGE_CHILDREN) before and after the server is
-  reaped. The difference is the CPU time of the server and its children from start to end, also of
+  reaped. The difference is the CPU time of the server and its children from start to end, including
   children that the server has not reaped (`adopt_orphans`).
 
 On most kernels the split of the total into user and system time is sampled by the timer tick.
 If a process ends before its first tick, the kernel counts all its time as *user* time. So rusage
 reports too much user time for a server that forks for each connection. For a group, the kernel adds
-up the samples of all processes before it splits the total, so the split is correct.
+the samples of all processes before it splits the total, so the split is correct.
 
-With the same small quota for each server, the load generator has more CPU time than the server. So
-the server is the limit of a run, even with few CPUs. The quota has a short period: a server that
-has used up its quota is stopped until the next period begins. The server's group has the highest
-weight, so that the server gets its quota even if other processes use the same CPU. A quota is set
-by the first of these methods that works:
+Each server may have the same small quota, so that the load generator has more CPU time than the
+server. Then the server is the limit of a run, even with few CPUs. A server that has used its quota
+is stopped until the next (short) period begins. The server's group has the highest weight, so the
+server gets its quota even if other processes use the same CPU. The first of these methods that
+works sets the quota:
 
-- `systemd-run --user --scope`, if systemd allows users to set limits. This needs no privilege.
-- A group of version 2, if the controller `cpu` is enabled for child groups of our group.
+- `systemd-run --user --scope`, if systemd allows users to set limits. No privilege is needed.
+- A group of version 2, if the controller `cpu` is enabled for child groups of this process's group.
 - A group of version 1 (hierarchy `cpu`) for the quota, and a group of version 2 for the CPU time.
 """
 
@@ -47,14 +47,14 @@ from bench.host.process import StartError
 from bench.host.programs import completed, output_of
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
-"""A script for sh: enter group $0, then execute the program, so that all its time is counted."""
+"""A script for sh: enter group $0, then execute the program, to count all the program's time."""
 _PR_SET_CHILD_SUBREAPER = 36
 _numbers = itertools.count(1)
 _PREFIX = "zerohttpd-measure"
 PERIOD_US = 10_000
 SCOPES = "systemd-run --user --scope"
 TRY_SECONDS = 60.0
-"""The time limit for a test of a method: systemd took 14 s on an emulated machine."""
+"""The time limit to try a method. systemd took 14 s on an emulated machine."""
 _SHOW_MAX = 'cat "$0$(sed -n s/^0:://p /proc/self/cgroup)/cpu.max"'
 """A script for sh that prints the quota of its own group. $0: the mount point of version 2."""
 
@@ -110,8 +110,8 @@ class Group:
     """A control group for one server. Close it when the server has ended."""
 
     def __init__(self, parent: Path, quotas: Path | None = None, share: float = 0.0) -> None:
-        """Create the group in the folder `parent`. With `quotas`, also create a group in the folder
-        `quotas` (in version 2 the same group), whose processes get only a `share` of one core. May
+        """Create the group in the folder `parent`. With `quotas`, also create a group in that
+        folder (in version 2 the same group), whose processes get only a `share` of one core. May
         raise OSError."""
         owner, self._share = f"{_process_namespace()}-{os.getpid()}", share
         self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
@@ -219,14 +219,14 @@ def rusage_of_reaped() -> CpuTime:
 
 
 def adopt_orphans() -> None:
-    """Become the subreaper of all descendants. If a server ends before its children, as lighttpd
-    and `go run` do, this process reaps the children, see `bench.host.process.Child`."""
+    """Become the subreaper of all descendants. If a server (e.g. lighttpd or `go run`) ends before
+    its children, this process reaps the children (see `bench.host.process.Child`)."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def remove_stale_groups(parent: Path) -> None:
-    """Kill and remove control groups that are left over from a killed run. Keep the groups of other
-    PID namespaces of this machine, because this process cannot check whether their owners run."""
+    """Kill and remove the control groups of a killed run. Keep groups of other PID namespaces of
+    this machine, because this process cannot check whether their owners run."""
     for folder in parent.glob(f"{_PREFIX}-{_process_namespace()}-*-*"):
         owner = folder.name.split("-")[3]
         if owner.isdigit() and not Path("/proc", owner).exists():
@@ -238,13 +238,13 @@ def remove_stale_groups(parent: Path) -> None:
 
 
 def _process_namespace() -> int:
-    """Return the inode of our PID namespace. Several namespaces may share the control groups."""
+    """Return the inode of this PID namespace. Several namespaces may share the control groups."""
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def candidates() -> list[Path]:
-    """Return folders in which we may create groups of version 2: our own group, then its parents.
-    Stop at a group with a quota, because servers must stay in that quota."""
+    """Return folders in which this process may create groups of version 2: its group, then the
+    parents. Stop at a group with a quota, because servers must stay within that quota."""
     found = []
     for _, folder in own_folders("", *read_own()):
         found.append(folder)
@@ -256,7 +256,7 @@ def candidates() -> list[Path]:
 def _works(
     make: Callable[[], Group], command: Sequence[str], is_good: Callable[[Group, str], bool]
 ) -> bool:
-    """Return whether a program runs in a new group, and `is_good` accepts group and output."""
+    """Return whether a command succeeds in a new group, and `is_good` accepts group and output."""
     try:
         group = make()
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads kernel counters of the machine and of tasks, and its number of connections in TIME_WAIT."""
+"""Reads the kernel's counters of the machine, of tasks, and of connections in TIME_WAIT."""
 
 import contextlib
 import re
@@ -15,7 +15,7 @@ Reading = TypeVar("Reading")
 
 def difference(after: Reading, before: Reading) -> Reading:
     """Return the difference of two readings of counters. A reading is a number, or a tuple or list
-    of readings. An item of the result is None if the item is None in one of the readings."""
+    of readings. An item of the result is None if it is None in one of the two readings."""
     last: Any = after
     first: Any = before
     if last is None or first is None:
@@ -53,7 +53,7 @@ class CpuTicks(NamedTuple):
 
 
 def tcp_counters(proc: Path = Path("/proc")) -> TcpCounters | None:
-    """Return the present TCP counters; None if the kernel does not have them."""
+    """Return the current TCP counters; None if the kernel does not have them."""
     try:
         extended = parse_table((proc / "net/netstat").read_text()).get("TcpExt", {})
         basic = parse_table((proc / "net/snmp").read_text()).get("Tcp", {})
@@ -109,7 +109,7 @@ def task_folders(pid: int) -> list[Path]:
 
 def demand_seconds(pid: int) -> float | None:
     """Return the seconds for which the busiest task of a process ran or waited for a CPU; None if
-    unknown. After the end of the process, until it is reaped, only its first task is known."""
+    unknown. Between the end of the process and its reaping, only its first task is known."""
     found = []
     for folder in task_folders(pid):
         with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
@@ -127,10 +127,10 @@ def raise_descriptors() -> None:
 # ---- The kernel's memory of connections that have ended ----
 #
 # The side that closes a connection first keeps it in TIME_WAIT (RFC 9293 section 3.6.1), so that it
-# can answer a segment that the other side repeats. Linux keeps a connection for 60 s, and at most
-# `tcp_max_tw_buckets` connections (ip-sysctl.rst); it forgets further connections at once. Then a
-# client that is still reading gets a reset when its kernel sends another acknowledgement. ab counts
-# this as an "exception", discards the response, and waits until its timeout. On a busy machine
+# can answer segments that the other side repeats. Linux keeps a connection for 60 s, and at most
+# `tcp_max_tw_buckets` connections (ip-sysctl.rst); it drops further connections at once. A client
+# that still reads then gets a reset when its kernel sends another acknowledgement. ab counts
+# a reset as an "exception", discards the response, and waits until its timeout. On a busy machine
 # with a limit of 1,000, 13 of 40 runs for an 80 KB file failed for this reason (500 connections,
 # 5,000 requests). None of 40 runs for the redirect failed, because its response is one segment.
 
@@ -140,7 +140,7 @@ LOOK_SECONDS = 0.5
 
 
 class Memory(NamedTuple):
-    """The present and the maximum number of connections in TIME_WAIT."""
+    """The current and the maximum number of connections in TIME_WAIT."""
 
     now: int
     at_most: int

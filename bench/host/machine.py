@@ -2,10 +2,10 @@
 """Describes this machine for the results, assigns its CPUs to server and load, and reads its
 limits: the CPU time that this host may use, and the limits that a benchmark can reach.
 
-CPU time is limited by the quota of our control group, and by the number of CPUs on which we may
-run. A quota is CPU time per period, e.g. 15 ms in each 100 ms. If a group has used up its quota,
-the kernel stops (throttles) its processes until the next period, and counts the throttled periods.
-This count is the most reliable sign that a host was at its limit.
+Two limits apply to CPU time: the quota of this process's control group, and the number of CPUs on
+which the process may run. A quota is CPU time per period, e.g. 15 ms in each 100 ms. If a group has
+used its quota, the kernel stops (throttles) its processes until the next period. The kernel counts
+the throttled periods; this count shows most reliably that a host was at its limit.
 """
 
 import os
@@ -30,7 +30,7 @@ SETTINGS = (
     "net.ipv4.ip_local_port_range",
     "net.ipv4.tcp_tw_reuse",
 )
-"""Settings of the kernel that limit how many connections a host can accept or open."""
+"""Settings of the kernel that limit the number of connections of a host."""
 
 
 def describe_machine() -> Machine:
@@ -82,7 +82,7 @@ def _system() -> str:
 
 def cpu_model(cpuinfo: str) -> str:
     """Return the name of the processor or board. On ARM, most kernels print only numbers, but lscpu
-    knows many names. If no name is known (virtual machines hide it), return the architecture."""
+    has many names. Without a name (virtual machines may hide it), return the architecture."""
     named = re.search(r"^(?:model name|Hardware|Model)\s*:\s*(.+)$", cpuinfo, re.M)
     said = "" if named else output_of(["env", "LC_ALL=C", "lscpu"])
     found = named or re.search(r"^\s*Model name:\s*(\w.*)$", said, re.M)
@@ -100,7 +100,7 @@ def place(available: Iterable[int], instances: int = 1) -> Placement:
         return Placement(
             server=[],
             load=[],
-            note="one CPU only: server, ab and Redis share it, which slows every server down",
+            note="one CPU only: server, ab and Redis share it, which slows down every server",
         )
     split = min(instances, len(cpus) - 1)
     server, load = cpus[:split], cpus[split:]
@@ -209,7 +209,7 @@ class Mount(NamedTuple):
 
 
 class HostCount(NamedTuple):
-    """The present counters of a host; None: unknown."""
+    """The current counters of a host; None: unknown."""
 
     cpu_s: float
     periods: int | None
@@ -232,7 +232,7 @@ class Host:
         return min(len(self.cpus), self.quota.cpus) if self.quota else float(len(self.cpus))
 
     def count(self) -> HostCount:
-        """Return the present counters."""
+        """Return the current counters."""
         tcp = tcp_counters(self._proc)
         used = seconds_used(text_of(self.quota.usage)) if self.quota else None
         if self.quota is None or used is None:
@@ -243,7 +243,7 @@ class Host:
 
 
 def read_own(proc: Path = Path("/proc")) -> tuple[str, str]:
-    """Return the texts of /proc/self/cgroup and mountinfo: our groups and their mounts."""
+    """Return the texts of /proc/self/cgroup and mountinfo: this process's groups and mounts."""
     return text_of(proc / "self/cgroup"), text_of(proc / "self/mountinfo")
 
 
@@ -281,8 +281,8 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, Path]]:
-    """Yield version and folder of each control group of the process with these texts, the innermost
-    group first. In version 1, only the hierarchy with `controller` is used ("": no hierarchy)."""
+    """Yield the version and folder of each control group in these texts, the innermost first. In
+    version 1, use only the hierarchy with `controller` ("": no hierarchy)."""
     mounts = parse_mounts(mountinfo)
     for controllers, path in parse_cgroup(cgroup):
         if controllers and controller not in controllers:
@@ -290,7 +290,7 @@ def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[
         version, group = V1 if controllers else V2, PurePosixPath(path)
         for mount in mounts:
             is_of_it = version == V2 or controller in mount.controllers
-            # A mount with another root may show another part of the hierarchy.
+            # A mount with a different root may show a different part of the hierarchy.
             if mount.version == version and is_of_it and group.is_relative_to(mount.root):
                 below = group.relative_to(mount.root)
                 yield from ((version, mount.point / part) for part in (below, *below.parents))

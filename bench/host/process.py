@@ -2,11 +2,11 @@
 """Child processes that end with this process.
 
 Every child
-  - has its own session, so that Ctrl-C at the terminal reaches only this process, which then ends
-    the children in order;
+  - has its own session. Ctrl-C at the terminal reaches only this process, which then ends the
+    children in order;
   - is killed by the kernel when this process ends, even by SIGKILL: setpriv (util-linux) sets the
-    parent-death signal and then executes the program. (Python could set the signal between fork and
-    exec, but this may deadlock in a process with threads, and the live table has threads.)
+    parent-death signal and then executes the program. (In a process with threads, such as the live
+    table's, code between fork and exec may deadlock.)
   - is bound to its CPUs by taskset before its first instruction, so that all its threads and
     children also run on these CPUs;
   - writes to unnamed files, because a full pipe would block it.
@@ -55,8 +55,8 @@ class Child:
         death_signal: str = "KILL",
         piped: bool = False,
     ) -> None:
-        """Start the program. `death_signal`: the signal that the kernel sends to the program when
-        this process ends; not KILL if the program must end its children. `piped`: see `pipes`."""
+        """Start the program. `death_signal`: the signal that the program gets when this process
+        ends (not KILL if the program must end its children). `piped`: see `pipes`."""
         self.command = list(command)
         self._files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         self._kept: tuple[bytes, bytes] | None = None
@@ -68,7 +68,7 @@ class Child:
             stderr=self._files[ERRORS],
             bufsize=0,
             cwd=cwd,
-            # A command may begin with env or setpriv, which search PATH for the program.
+            # The command may begin with env or setpriv, which search PATH for the program.
             env={**os.environ, "PATH": search_path()},
             start_new_session=True,
         )
@@ -90,8 +90,8 @@ class Child:
         return self._written(ERRORS).decode(errors="replace")
 
     def next_lines(self, stream: int) -> str:
-        """Return the whole lines that the child has written to OUTPUT or ERRORS since the last
-        call. After `end`, the result includes an incomplete last line."""
+        """Return the complete lines that the child has written to OUTPUT or ERRORS since the last
+        call. After `end`, also return an incomplete last line."""
         text = self._written(stream, self._read[stream])
         if not self._kept:
             text = text[: text.rfind(b"\n") + 1]
@@ -174,20 +174,20 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """Return the exit status, or minus the signal that ended the child; None: it runs."""
+        """Return the exit status, or minus the signal that ended the child; None while it runs."""
         return self._process.poll()
 
 
 def guarded(
     command: Sequence[str], cpus: Sequence[int] = (), death_signal: str = "KILL"
 ) -> list[str]:
-    """Return the command line with taskset and setpriv in front of the program."""
+    """Return the command line that starts the program with taskset and setpriv."""
     placed = ["taskset", "--cpu-list", ",".join(map(str, cpus))] if cpus else []
     return [*placed, "setpriv", "--pdeathsig", death_signal, "--", *command]
 
 
 class StartError(NoFigure):
-    """A server did not start. The message gives the reason, if possible the server's own."""
+    """A server did not start. The message gives the reason, if possible from the server."""
 
     label = "no start"
     status: int | None = None
@@ -225,7 +225,7 @@ def url_that_answers(address: str, port: int, running: bool, ready: str = "") ->
 
 def free_port(address: str = "127.0.0.1") -> int:
     """Return a free port of an address of this host. May raise OSError. If possible, the port is
-    below the ephemeral range, so that the kernel gives it to no client while its server is down."""
+    below the ephemeral range, so that no client gets it while its server is down."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for port in random.sample(range(FIRST_PORT, first), 50) if first > 2 * FIRST_PORT else ():
         with contextlib.suppress(OSError), socket.create_server((address, port)):
@@ -235,7 +235,7 @@ def free_port(address: str = "127.0.0.1") -> int:
 
 
 def on_free_port(address: str, start: Callable[[int], Found | None]) -> Found | None:
-    """Call `start` with a free port of an address until the result is true, and return the result;
+    """Call `start` with a free port of an address until its result is true, and return the result;
     None after several attempts. An attempt fails if another process takes the port first."""
     for _ in range(ATTEMPTS):
         if found := start(free_port(address)):

@@ -16,10 +16,10 @@ TOOLS = Path(__file__).resolve().parents[2] / "build" / "tools" / "bin"
 
 
 def compiler_of(executable: Path) -> str | None:
-    """Return the compiler of a program, from the file's .comment section; None: unknown."""
+    """Return the compiler in the .comment section of a program's file; None: unknown."""
     said = output_of(["readelf", "--string-dump=.comment", str(executable)])
     names = re.findall(r"^\s+\[\s*[0-9a-f]+\]\s+(.+)$", said, re.MULTILINE)
-    # A program built by clang also names the gcc of the C library's start-up files.
+    # A program of clang also names the gcc that built the C library's start-up files.
     return next((name for name in names if "clang" in name), names[0] if names else None)
 
 
@@ -37,8 +37,8 @@ def _call_names() -> dict[int, str]:
 
 
 def first_line(command: Sequence[str]) -> str | None:
-    """Return the first line of a command's standard output; if there is no output, of its standard
-    error (for nginx); None if the command fails or prints nothing."""
+    """Return the first line of a command's standard output, or of its standard error if it prints
+    no output (nginx). Return None if the command fails or prints nothing."""
     done = ended_well(command)
     lines = (done.stdout.strip() or done.stderr.strip()).splitlines() if done else []
     return lines[0] if lines else None
@@ -88,6 +88,6 @@ def require(name: str, group: str) -> str:
 
 def search_path() -> str:
     """Return PATH with additional folders of programs."""
-    # Often not in PATH: folders of nginx (Debian), Go (installer), oha (scripts/setup.sh, cargo).
+    # The folders of nginx (Debian), Go (installer) and oha (scripts/setup.sh, cargo).
     others = ("/usr/sbin", "/usr/local/go/bin", str(TOOLS), str(Path.home() / ".cargo" / "bin"))
     return os.pathsep.join([os.environ.get("PATH", ""), *others])

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Handles SIGINT (Ctrl-C), SIGTERM and SIGHUP at safe places.
 
-If a handler raised an exception between the start of a child and the assignment of the child to a
-variable, no code would end the child. So the handler only stores the signal, and waiting loops call
-`check()` several times a second. The cleanup does not call `check()`, so a second Ctrl-C cannot
-interrupt it.
+If a handler raised an exception before a started child was assigned to a variable, no code would
+end the child. So the handler only stores the signal, and waiting loops call `check()` several times
+a second. The cleanup does not call `check()`, so a second Ctrl-C cannot interrupt the cleanup.
 """
 
 import signal

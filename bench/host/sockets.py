@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Lists the TCP sockets over IPv4 of this network namespace, and enables its loopback interface.
 
-sock_diag(7) returns the sockets of one port. If this does not work (the kernel lacks the module, or
-a sandbox forbids the call), all sockets are read from /proc/net/tcp. This file has 20 MB after a
-load test, and does not contain the size of a listener's accept queue.
+sock_diag(7) returns the sockets of one port. If sock_diag is not available (no module in the
+kernel, or forbidden by a sandbox), all sockets are read from /proc/net/tcp. After a load test this
+file has 20 MB. It does not have the size of a listener's accept queue.
 """
 
 import fcntl
@@ -166,7 +166,7 @@ def accept_queue(port: int) -> int:
 
 
 def own_backlog(ports: Container[int]) -> int | None:
-    """Return the smallest backlog on these ports; None: it is the kernel's limit, or unknown."""
+    """Return the smallest backlog on these ports; None if it is the kernel's limit or unknown."""
     allowed = int(text_of(SOMAXCONN) or 0)
     free = [one.unsent for one in tcp_sockets(states=LISTEN) if one.local in ports]
     return min((one for one in free if 0 < one < allowed), default=None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The clients that the page's buttons start: on real sockets, few and for a short time.
+"""The clients that the page's buttons start, on real sockets.
 
-This module limits every count and every time, also if the page requests more.
+This module limits the number of clients and their time, also if the page requests more.
 """
 
 import contextlib
@@ -24,16 +24,16 @@ from bench.records.store import Json
 from bench.services.redis_server import connect
 
 SILENT_MOST = 200
-"""Twice the number of workers of 03 and 05."""
+"""The largest number of silent clients: twice the number of workers of 03 and 05."""
 SILENT_SECONDS = 30.0
-"""Longer than the servers' timeout for a request, 10 s."""
+"""Longer than the servers' timeout for a request (10 s)."""
 HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
 
 VISITOR_EVERY = 0.45
-"""Not a multiple of the observation interval, so the page shows visitors at all stages."""
+"""The seconds between visitors: not a multiple of the observation interval, so the page shows
+visitors at all stages."""
 VISITORS_MOST = 30
-"""The largest number of visitors that wait at once; the next visitor comes when a visitor has been
-served."""
+"""The largest number of visitors that wait at once. With so many, no other visitor starts."""
 VISITOR_TIMEOUT = 15.0
 VISITS_SHOWN_SECONDS = 40.0
 FILE, GUESTBOOK = "/files/small.txt", "/guestbook"
@@ -69,7 +69,7 @@ class Who(Enum):
 
 @dataclass(eq=False)
 class OwnClient:
-    """A client of this program: its request and the result. Times are from time.monotonic()."""
+    """A client of this program, with its request and result. Times are from time.monotonic()."""
 
     who: Who
     number: int
@@ -89,8 +89,8 @@ class OwnClient:
 
 
 class Burst(NamedTuple):
-    """The state of the last burst: the numbers of requests that will be sent, have ended, and got
-    the status 200."""
+    """The state of the last burst: the numbers of planned requests, ended requests, and responses
+    with status 200."""
 
     asked: int
     done: int
@@ -102,7 +102,7 @@ class Burst(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """The longest waits of visitors in seconds, and which other clients are active."""
+    """The longest waits of visitors in seconds, and the activity of other clients."""
 
     page: float
     """The longest wait for the guestbook."""
@@ -114,7 +114,7 @@ class Waits(NamedTuple):
     """The number of silent clients."""
     redis_is_slow: bool
     failed: int = 0
-    """The number of visitors that got an error or no answer."""
+    """The number of visitors that got an error or no response."""
     burst: Burst | None = None
 
 
@@ -122,20 +122,21 @@ class Clients:
     """All clients of one server. Several threads may use this object."""
 
     def __init__(self, url: str, redis_url: str | None) -> None:
-        """`url`: of the server; `redis_url`: of a Redis that may be slowed down, or None."""
+        """`url`: the server's URL; `redis_url`: the URL of a Redis that may be slowed down, or
+        None."""
         to = urlsplit(url)
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
         self._lock = threading.RLock()
         self._open: dict[OwnClient, Client] = {}
-        """The clients that are connected."""
+        """The connected clients."""
         self._visits: deque[OwnClient] = deque()
         self._visitors = self._silents = self._cut_off = 0
         self._burst: list[OwnClient] = []
         """The started requests of the last burst; empty: no burst, or it was stopped."""
         self._slow_until, self._slow_error = 0.0, ""
 
-    # ---- What the buttons do ----
+    # ---- The actions of the buttons ----
 
     def silent(self, count: int) -> None:
         """Add `count` clients that send half a request and then nothing."""
@@ -155,7 +156,7 @@ class Clients:
                 self._open[one] = connection
 
     def burst(self) -> None:
-        """Send BURST_REQUESTS requests, BURST_AT_ONCE at a time; only one burst runs at a time."""
+        """Send BURST_REQUESTS requests, BURST_AT_ONCE at a time, unless a burst is running."""
         with self._lock:
             last = self._burst_so_far()
             if last and last.done < last.asked:
@@ -166,8 +167,7 @@ class Clients:
                 threading.Thread(target=run, daemon=True).start()
 
     def slow_redis(self) -> None:
-        """For SLOW_SECONDS, let Redis reply only every SLOW_PAUSE_MS: send CLIENT PAUSE repeatedly.
-        Each pause ends by itself."""
+        """Make Redis slow for SLOW_SECONDS: send CLIENT PAUSE every SLOW_PAUSE_MS."""
         with self._lock:
             if self._redis_url is None or self.is_redis_slow:
                 return
@@ -175,7 +175,7 @@ class Clients:
         threading.Thread(target=self._pause_redis, args=(self._redis_url,), daemon=True).start()
 
     def stop(self) -> None:
-        """End everything that the buttons started."""
+        """Stop all clients that the buttons started."""
         with self._lock:
             self._slow_until, self._burst = 0.0, []
             for one in self._silent():
@@ -183,13 +183,13 @@ class Clients:
             self._hang_up(Who.BURST)
 
     def close(self) -> None:
-        """End everything that the buttons started, and the visitors."""
+        """Stop all clients that the buttons started, and the visitors."""
         self.stop()
         with self._lock:
             self._hang_up(Who.VISITOR)
 
     def visit(self) -> None:
-        """Send the next visitor, unless VISITORS_MOST wait. Visitors ask for a file and for the
+        """Start the next visitor, unless VISITORS_MOST wait. Visitors request a file and the
         guestbook in turn, so every second visitor needs Redis."""
         now = time.monotonic()
         with self._lock:
@@ -204,7 +204,7 @@ class Clients:
                 self._visits.popleft()
         threading.Thread(target=self._ask, args=(visit,), daemon=True).start()
 
-    # ---- What the page shows ----
+    # ---- The data for the page ----
 
     @property
     def is_redis_slow(self) -> bool:
@@ -213,7 +213,7 @@ class Clients:
 
     def waits(self, recent: float) -> Waits:
         """Return the longest waits of visitors that wait now or were served in the last `recent`
-        seconds. While Redis is slow, `page` and `file` count only visitors that came after Redis
+        seconds. While Redis is slow, `page` and `file` count only visitors that started after it
         became slow."""
         now = time.monotonic()
         with self._lock:
@@ -236,8 +236,8 @@ class Clients:
             return {connection.port: one for one, connection in self._open.items()}
 
     def shown(self) -> dict[str, Json]:
-        """Return the activity for the page. The times of visits are ages in seconds."""
-        self._look_after_silent()
+        """Return the clients' activity for the page. The times of visits are ages in seconds."""
+        self._close_ended_silent()
         now = time.monotonic()
         with self._lock:
             silent = self._silent()
@@ -276,8 +276,8 @@ class Clients:
     def _silent(self) -> list[OwnClient]:
         return [one for one in self._open if one.who is Who.SILENT]
 
-    def _look_after_silent(self) -> None:
-        """Close the silent clients that the server has disconnected, or whose time is over."""
+    def _close_ended_silent(self) -> None:
+        """Close the silent clients that the server disconnected, or whose time has expired."""
         now = time.monotonic()
         with self._lock:
             watch = select.poll()

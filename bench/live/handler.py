@@ -24,8 +24,8 @@ class PageHandler(BaseHTTPRequestHandler):
     """One request of a browser."""
 
     timeout = 10.0
-    """The seconds after which a silent connection is closed: browsers open connections in advance,
-    and each connection keeps a thread busy."""
+    """The seconds after which a silent connection is closed. Browsers open connections in advance,
+    and each connection occupies a thread."""
     form_action = "'none'"
     """The addresses to which forms of the page may be sent (Content Security Policy)."""
 
@@ -36,7 +36,7 @@ class PageHandler(BaseHTTPRequestHandler):
         text: str = "",
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Send a response; without a text, its body is the phrase of the status."""
+        """Send a response. If `text` is empty, the body is the phrase of the status."""
         body = b"" if status is HTTPStatus.NO_CONTENT else (text or status.phrase).encode()
         said = {"Content-Type": kind, "Content-Length": str(len(body))}
         self.head(status, said | (headers or {}))
@@ -56,4 +56,4 @@ class PageHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Print nothing: the terminal shows the output of the servers."""
+        """Print nothing, because the terminal shows the output of the servers."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The present activity of servers, collected for the page: twice a second, while a page is open."""
+"""Collect the present activity of servers for the page: twice a second, while a page is open."""
 
 import math
 import threading
@@ -17,17 +17,17 @@ from bench.records.store import Json
 
 EVERY_SECONDS = 0.5
 SHARE_OF_TIME = 0.1
-"""The largest share of one processor for the observations. If there are a thousand processes, an
-observation takes long, so observations become less frequent."""
+"""The largest share of one processor for the observations. Slow observations, e.g. of a thousand
+processes, are less frequent."""
 LONGEST_PAUSE = 3.0
 FORGOTTEN_SECONDS = 5 * LONGEST_PAUSE
-"""After this time without an observation, there is no rate: no page was open."""
+"""After this time without an observation (no page was open), there is no rate."""
 RATES_SHOWN = 80
 
 
 @dataclass
 class Look:
-    """Observes one server, and stores when each wait began."""
+    """Observes one server, and stores the beginning of each wait."""
 
     name: str
     summary: str
@@ -36,7 +36,7 @@ class Look:
     pid: int
     redis_url: str
     redis_is_ours: bool
-    """Whether only this server uses this Redis, so that a button may slow Redis down."""
+    """Whether only this server uses its Redis; if so, a button may slow Redis down."""
     _sleeps: dict[int, Sleep] = field(default_factory=dict)
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
     _before: tuple[int, float] = (0, -math.inf)
@@ -91,8 +91,8 @@ class Look:
 
 
 class Watch:
-    """Observes all servers repeatedly, in a thread; `next` returns the results. A second thread
-    sends visitors to the servers."""
+    """Observes all servers repeatedly in a thread; `next` returns the results. A second thread
+    starts visitors."""
 
     def __init__(self, looks: list[Look]) -> None:
         self.looks = looks
@@ -108,7 +108,7 @@ class Watch:
             thread.start()
 
     def close(self) -> None:
-        """End the observations, and wake all waiting readers."""
+        """End the observations, and end all calls of `next`."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -116,7 +116,7 @@ class Watch:
             thread.join()
 
     def watch(self, by: int) -> None:
-        """Count one more open page (1), or one less (-1). While no page is open, the servers are
+        """Count an opened page (1) or a closed page (-1). While no page is open, the servers are
         not observed, and the clients of the buttons are stopped."""
         with self._changed:
             self._watchers += by
@@ -126,8 +126,8 @@ class Watch:
             look.clients.stop()
 
     def next(self, after: float) -> tuple[float, dict[str, Json]] | None:
-        """Wait for the first observation later than `after`. Return its time and its result for the
-        page; None after `close`."""
+        """Wait for the first observation after the time `after`. Return its time and its result for
+        the page; None after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._over or self._latest[0] > after)
             return None if self._over else self._latest

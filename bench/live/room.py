@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The predictions of a room: one question at a time, and one prediction for each browser. Students
-predict on a separate page with its own port, which browsers on other machines can open.
+"""The predictions of students in a room: one question at a time, one prediction for each browser.
+The students' page has its own port, which browsers on other machines can reach.
 
 A prediction is the number of a choice in the list, so no text of a student is stored or shown.
-Predictions are only in memory, without names, and the next question deletes them.
+Predictions are only in memory and without names. The next question deletes them.
 
-The page has no button and no figure of /live, which stays on loopback. Some clients of the page may
-be hostile, so the number, the duration, the size and the rate of requests are limited.
+The page has no button and no figure of /live, because /live is only for loopback. Clients of the
+page may be hostile, so the number, duration, size and rate of requests are limited.
 """
 
 import io
@@ -35,8 +35,8 @@ from bench.report.page.look import template_of
 QUESTIONS = ROOT / "course" / "questions.toml"
 PREDICTIONS_MOST = 500
 FROM_ADDRESS_MOST = 100
-"""The largest number of predictions from one address. All students have the same address if this
-program is reached through a NAT, for example in a virtual machine."""
+"""The largest number of predictions from one address. All students have the same address behind a
+NAT, for example if this program runs in a virtual machine."""
 
 
 class RoomQuestion(BaseModel):
@@ -48,7 +48,7 @@ class RoomQuestion(BaseModel):
     ask: str
     choices: tuple[str, ...] = Field(min_length=2, max_length=6)
     measure: str
-    """The button or the command for the experiment; shown with the predictions."""
+    """The button or the command for the experiment; the page shows it with the predictions."""
     answer: str
     because: str
 
@@ -56,7 +56,7 @@ class RoomQuestion(BaseModel):
     def _answer_is_a_choice(self) -> "RoomQuestion":
         if self.answer not in self.choices or len(set(self.choices)) < len(self.choices):
             raise ValueError(
-                f"{self.name}: the answer must be one of the choices, and these must differ"
+                f"{self.name}: the answer must be one of the choices, which must differ"
             )
         return self
 
@@ -74,7 +74,7 @@ def questions(file: Path = QUESTIONS) -> tuple[RoomQuestion, ...]:
 
 
 class Shown(IntEnum):
-    """The content of the lecturer's page."""
+    """The stage of a question on the lecturer's page."""
 
     ASKED = 0
     PREDICTIONS = 1
@@ -99,14 +99,14 @@ class Room:
             self._predictions: dict[str, tuple[str, int]] = {}
 
     def show(self) -> None:
-        """Show the predictions; at the second call, show the answer. After the first call, no
-        predictions are accepted."""
+        """Show the predictions; at the second call, show the answer. The first call also closes the
+        question for predictions."""
         with self._lock:
             self._stage = Shown(min(self._stage + 1, Shown.ANSWER))
 
     @property
     def state(self) -> str:
-        """Return a text that changes when a student's page must change."""
+        """Return a text that differs if the students' page must change."""
         return f"{self._asked}{'' if self.is_open else ' closed'}"
 
     @property
@@ -123,7 +123,7 @@ class Room:
         prediction is rejected. `state`: the state that the student's page showed."""
         with self._lock:
             if not self.is_open or state != self.state:
-                return "Too late: the lecturer has continued."
+                return "Too late: this question is closed."
             if choice not in range(len(self.question.choices)):
                 return "There is no such choice."
             others = [place for one, (place, _) in self._predictions.items() if one != browser]
@@ -133,8 +133,8 @@ class Room:
             return ""
 
     def shown(self) -> dict[str, Json]:
-        """Return the content of the lecturer's page. The page gets the counts only when the
-        predictions are shown, and the answer only when the answer is shown."""
+        """Return the content of the lecturer's page. The counts and the answer are included only if
+        the page shows them."""
         with self._lock:
             question, stage = self.question, self._stage
             counts = Counter(choice for _, choice in self._predictions.values())
@@ -157,11 +157,11 @@ class Room:
 CONNECTIONS_MOST = 64
 FROM_ADDRESS_AT_ONCE = 16
 REQUEST_SECONDS = 5.0
-"""The timeout for the whole request, in seconds; sending single bytes does not extend it."""
+"""The timeout for the whole request, in seconds. Single bytes do not extend it."""
 REQUEST_BYTES_MOST = 8192
 ACCEPT_PAUSE = 0.01
-"""The pause in seconds after each accepted connection. A flood of connections waits in the
-backlog, and takes no processor time from the servers under test."""
+"""The pause in seconds after each accepted connection. During a flood, connections wait in the
+backlog and use no processor time."""
 FILES = {"/live.css", "/room.js"}
 COOKIE = re.compile(r"(?:^|; )room=([\w-]{22})(?:;|$)", re.ASCII)
 
@@ -182,7 +182,7 @@ class RoomPage(ThreadingHTTPServer):
 
     def __init__(self, room: Room, address: str, port: int) -> None:
         """Listen on a port of `address` (empty: this machine's own address). Raises UserError if
-        this is not possible."""
+        this fails."""
         address = address or own_address()
         self.room = room
         self.template = template_of(__file__, "room.html.j2")
@@ -201,7 +201,7 @@ class RoomPage(ThreadingHTTPServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a request in a thread, or close its connection if there are too many requests."""
+        """Answer a request in a thread; if there are too many requests, close its connection."""
         time.sleep(ACCEPT_PAUSE)
         busy = [address for address, _ in list(self._began.values())]
         if len(busy) >= CONNECTIONS_MOST or busy.count(client_address[0]) >= FROM_ADDRESS_AT_ONCE:
@@ -223,7 +223,7 @@ class RoomPage(ThreadingHTTPServer):
         super().close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: most errors are caused by clients that disconnect."""
+        """Print nothing, because most errors are disconnected clients."""
 
 
 class _Limited(io.RawIOBase):
@@ -290,6 +290,6 @@ class _Student(PageHandler):
         room, browser = self.server.room, self._browser()
         mine = room.prediction(browser)
         text = self.server.template.render(room=room, mine=mine, reason=reason)
-        # Lax: requests by a link on another site have the cookie, requests by a POST form do not.
+        # Lax: another site's link sends the cookie, another site's POST form does not.
         cookie = f"room={secrets.token_urlsafe(16)}; Path=/; HttpOnly; SameSite=Lax"
         self.answer(status, HTML, text, {} if browser else {"Set-Cookie": cookie})

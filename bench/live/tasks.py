@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The processes and threads of a server, and the system call in which each of them sleeps.
+"""The processes and threads of a server, with the system calls in which they sleep.
 
 This module reads /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for
 the socket of a descriptor; see proc(5).
 
-`Counters` reads how many requests a server has answered, without a request to the server. The
-servers count in memory that all their processes share (lib/ops.h). A user who may trace a process
-may read its memory. Reading does not stop the process. The counters are found by their content: in
-each counter, the number of requests is the sum of the responses.
+`Counters` reads the number of answered requests from memory that all processes of a server share
+(lib/ops.h). A user who may trace a process may read its memory; reading does not stop the process.
+`Counters` finds the counters by their content: in each, the number of requests is the sum of the
+responses.
 """
 
 import os
@@ -21,14 +21,14 @@ from bench.host.kernel import text_of
 from bench.host.programs import call_name
 
 COUNTER = struct.Struct("<Q6QQ")
-"""requests, responses by the first digit of their status (none, 1xx, ..., 5xx), bytes."""
+"""The fields: requests, responses by the first digit of the status (none, 1xx, ..., 5xx), bytes."""
 _SHARED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s .* /dev/zero \(deleted\)$", re.MULTILINE)
 LONGEST = 10_000 * COUNTER.size
 """The largest size of all counters: one for each of WORKERS_LIMIT workers (lib/config.h)."""
 
 
 class Counters:
-    """The counters of one server; a server without these counters has no figures."""
+    """The counters of one server."""
 
     def __init__(self, pid: int) -> None:
         """`pid`: the first process of the server."""
@@ -36,8 +36,8 @@ class Counters:
         self._place: tuple[int, int] | None = None
 
     def requests(self) -> int | None:
-        """Return the number of requests so far; None if the memory cannot be read, or if all
-        counters are 0."""
+        """Return the number of requests so far; None if there are no counters, if all are 0, or if
+        the memory cannot be read."""
         with suppress(OSError), (self._folder / "mem").open("rb", buffering=0) as memory:
             for begin, length in [self._place] if self._place else self._places():
                 cells = cells_in(os.pread(memory.fileno(), length, begin))
@@ -78,7 +78,7 @@ class Task:
     process: int
     number: int
     runs: bool
-    """True: the task uses a processor or waits for one; False: it sleeps."""
+    """True: the task uses a processor or waits for a processor; False: it sleeps."""
     call: str = ""
     """The system call in which the task sleeps; empty: no permission to read the call."""
     arguments: tuple[int, ...] = ()
@@ -90,7 +90,7 @@ class Task:
 
 def look(first: int) -> list[Task]:
     """Return all tasks of a server: the tasks of the session that the process `first` leads. The
-    tasks of `first` are at the beginning."""
+    tasks of `first` come first."""
     found: list[Task] = []
     for name in os.listdir(PROC):  # noqa: PTH208  a Path for each process takes twice as long
         if name.isdecimal():
@@ -114,7 +114,7 @@ def _process(pid: int, session: int) -> list[Task]:
 
 
 def _stat(folder: Path) -> list[str]:
-    """Return the fields of `stat`, beginning with the state. Before the state is the program's
+    """Return the fields of `stat` from the state on. The field before the state is the program's
     name, which may contain any character."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
@@ -133,8 +133,8 @@ def _task(pid: int, folder: Path, fields: list[str]) -> Task:
 
 
 def call_in(text: str) -> tuple[str, tuple[int, ...]]:
-    """Return the name and the arguments of a line of `syscall`; an empty name for a task that is in
-    no call."""
+    """Return the name and the arguments in a line of `syscall`; if the task is in no call, an empty
+    name."""
     words = text.split()
     if words[0] in ("running", "-1"):
         return "", ()
@@ -142,8 +142,7 @@ def call_in(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def inode_of(task: Task, descriptor: int) -> int:
-    """Return the inode of a descriptor's socket; 0 if the descriptor has no socket or cannot be
-    read."""
+    """Return the inode of a descriptor's socket; 0 if there is no socket or no permission."""
     with suppress(OSError, ValueError):
         link = (PROC / str(task.process) / "fd" / str(descriptor)).readlink()
         return int(str(link).removeprefix("socket:[").removesuffix("]"))
@@ -151,8 +150,8 @@ def inode_of(task: Task, descriptor: int) -> int:
 
 
 def watched(task: Task) -> int | None:
-    """Return the only descriptor for which a task sleeps in poll or ppoll. Return None if the call
-    has several or no descriptors, or if the task's memory cannot be read."""
+    """Return the only descriptor for which a task sleeps in poll or ppoll. Return None if there is
+    not exactly one, or if the task's memory cannot be read."""
     place, count, *_ = task.arguments
     if count != 1:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page's sentences about a server, from the observations of this page only."""
+"""The page's sentences about a server, made only from the page's observations."""
 
 import math
 from typing import NamedTuple
@@ -9,22 +9,22 @@ from bench.live.waits import WaitGroup
 from bench.records.words import plural
 
 STUCK_SECONDS = 1.0
-"""Visitors that wait for longer than this count as delayed."""
+"""Visitors with a longer wait count as delayed."""
 RECENT_SECONDS = 8.0
 """The sentences describe the visitors of the last RECENT_SECONDS."""
 SLOW_SECONDS = 0.2
-"""If a response with the guestbook takes longer than this, it has waited for Redis."""
+"""If a visitor waits longer than this for the guestbook, Redis is assumed to be the cause."""
 
 
 class Tasks(NamedTuple):
     """The processes and threads of a server that were observed so far."""
 
     alone: bool = True
-    """Whether no second process or thread has been seen."""
+    """Whether the server never had a second process or thread."""
     has_loop: bool = False
-    """Whether a thread was in a call that waits for several clients."""
+    """Whether a task was in a call that waits for several clients."""
     kind: str = "processes"
-    """The word for the tasks: "threads" after a process with several threads has been seen."""
+    """The word for the tasks: "threads" if a process had several threads."""
 
 
 def verdict(groups: list[WaitGroup], waits: Waits, tasks: Tasks) -> str:
@@ -46,7 +46,7 @@ def _silent(groups: list[WaitGroup], waits: Waits, tasks: Tasks, redis: str) -> 
             others = ", so all visitors wait, too." if stuck else "."
             return f"The only process waits for {by}{others}"
         who = f"{held} of {threads} {tasks.kind} {'waits' if held == 1 else 'wait'} for {by}."
-        if stuck and not redis:  # with a slow Redis, visitors may wait for Redis only
+        if stuck and not redis:  # visitors may only wait for the slow Redis
             return f"{who} Visitors wait until one of the {tasks.kind} is free."
         return f"{who} {redis or f'Other {tasks.kind} serve the visitors.'}"
     if redis or stuck or not (waits.silent and tasks.has_loop):
@@ -67,7 +67,7 @@ def _burst(burst: Burst | None, tasks: Tasks) -> str:
     if tasks.has_loop:
         how = "An event loop served all these clients in turn"
     elif tasks.alone:
-        how = "No second process or thread was seen"  # a child may have ended unseen
+        how = "No second process or thread was observed"  # but maybe a child has ended
     else:
         how = f"The clients were served by different {tasks.kind}"
     took = f"each took up to {_time(burst.longest)}"
@@ -75,7 +75,7 @@ def _burst(burst: Burst | None, tasks: Tasks) -> str:
 
 
 def _usual(waits: Waits) -> str:
-    """Return how long the visitors waited, for a time in which no button has an effect."""
+    """Return how long the visitors waited, if no button has an effect."""
     if waits.failed:
         who = plural(waits.failed, "visitor")
         return f"{who} of the last {RECENT_SECONDS:.0f} s got an error or no answer."
@@ -90,7 +90,7 @@ def _redis(waits: Waits, tasks: Tasks) -> str:
         return ""
     if file > page / 4:
         why = (
-            "The only process waits for Redis, and all other clients wait behind it"
+            "The only process waits for Redis, and all other clients wait for the process"
             if tasks.alone and not tasks.has_loop
             else "Clients that need no Redis wait, too"
         )
@@ -110,6 +110,6 @@ def _took(waits: Waits) -> str:
 
 
 def _time(seconds: float) -> str:
-    """Return a time, rounded up to 10 ms or 0.1 s, so that the sentence seldom changes."""
+    """Return a time, rounded up to 10 ms or 0.1 s, so the sentence seldom changes."""
     rounded = math.ceil(seconds * 100) / 100
     return f"{rounded * 1000:.0f} ms" if rounded < 1 else f"{math.ceil(seconds * 10) / 10:.1f} s"

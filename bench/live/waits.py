@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What each connection, process and thread of a server waits for, in words; and groups of
-connections or tasks that wait for the same event.
+"""Describe what each connection, process and thread of a server waits for. Group those that wait
+for the same event.
 
-The server need not cooperate. The kernel knows the system call in which a task sleeps. For each
-connection, the kernel knows which side sent last and how many bytes are unread, but not whether a
-request is complete. This package knows only whether the requests of its own clients are complete.
-For other clients the page says that they have no response yet.
+The server needs no code for this. The kernel reports the system call in which a task sleeps. For
+each connection, the kernel reports which side sent last and how many bytes are unread, but not
+whether a request is complete. The package knows only its own clients' requests. For other clients
+the page shows that they have no response yet.
 """
 
 from dataclasses import dataclass, field
@@ -19,16 +19,16 @@ from bench.live.tasks import Task
 NAMES_SHOWN = 6
 """The largest number of names that a group lists."""
 CLIENTS_SHOWN = 2000
-"""The largest number of connections that are put into groups."""
+"""The largest number of connections in all groups."""
 
 
 class Wait(NamedTuple):
-    """The reason why a connection or a task waits. `kind` decides how the page draws the wait."""
+    """The reason why a connection or a task waits. `kind`: the sign on the page."""
 
     kind: str
     whom: str
     by_many: str = ""
-    """The words for `whom` in a group with several members; empty: `whom`."""
+    """The text instead of `whom` for a group with several members; empty: `whom`."""
     number: int = 0
     """The number of the silent client for which a task waits; 0: no silent client."""
     silent: bool = False
@@ -41,7 +41,7 @@ class WaitGroup:
 
     kind: str
     label: str
-    """The event in words that do not depend on the count, for metrics."""
+    """The event in words without the count, for metrics."""
     call: str = ""
     """The system call in which the tasks sleep."""
     silent: bool = False
@@ -87,7 +87,7 @@ class Sockets:
     states: dict[str, int] = field(default_factory=dict)
     """The number of connections in each state, without the listener."""
     queue: int = 0
-    """The number of connections that the kernel has completed and the server has not accepted."""
+    """The number of established connections that the server has not accepted."""
     room: int = 0
     """The largest length of the accept queue."""
     listener: int = 0
@@ -97,22 +97,22 @@ class Sockets:
     redis: set[int] = field(default_factory=set)
     """The inodes of the connections to Redis."""
     asks_redis: bool = False
-    """Whether a command has been sent to Redis and no reply has come since. Also true if a reply
-    and a command came in the same step of the kernel's timer."""
+    """Whether a command was sent to Redis after the last reply. Also true if both have the same
+    time stamp of the kernel."""
     open: list[Socket] = field(default_factory=list)
-    """The connections that neither side has closed."""
+    """The connections in the state ESTABLISHED."""
     known: dict[int, OwnClient] = field(default_factory=dict)
     """Our own clients by port."""
 
     @property
     def unread(self) -> int:
         """Return the number of accepted connections from which the server has read nothing. In 05
-        these connections wait in the server's own queue."""
+        they wait in the server's own queue."""
         return sum(_phase(one) is UNREAD for one in self.open)
 
 
 def look_at_sockets(port: int, redis_port: int) -> Sockets:
-    """Return the connections of the server that listens on a port in our own network namespace."""
+    """Return the connections of the server that listens on `port`, in this network namespace."""
     found = Sockets()
     for one in tcp_sockets(local=port, states=ALL & ~TIME_WAIT, traffic=True):
         if one.state == "LISTEN":
@@ -134,7 +134,7 @@ def look_at_sockets(port: int, redis_port: int) -> Sockets:
 
 
 def groups_of_connections(seen: Sockets, now: float) -> list[WaitGroup]:
-    """Return groups that wait for the same event."""
+    """Return groups of connections that wait for the same event."""
     groups: dict[tuple[Who, Wait], WaitGroup] = {}
     for one in seen.open[:CLIENTS_SHOWN]:
         known = seen.known.get(one.remote)
@@ -162,7 +162,7 @@ def _phase(one: Socket) -> Wait:
 
 
 def _phase_of(known: OwnClient, seen: Sockets) -> Wait:
-    """Return the wait of our own client `known`, whose bytes were read and not answered."""
+    """Return the wait of our own client `known`, if its bytes were read but not answered."""
     if known.who is Who.SILENT:
         return REQUEST
     return REDIS if known.path == GUESTBOOK and seen.asks_redis else RESPONSE
@@ -220,7 +220,7 @@ def _peer(inode: int, call: str, seen: Sockets) -> Wait:
     if inode in seen.redis:
         return REDIS
     if inode not in seen.clients:
-        return Wait("other", "a client that has just left" if inode else "")
+        return Wait("other", "a client that has just disconnected" if inode else "")
     known = seen.known.get(seen.clients[inode])
     who = known.who if known else Who.OTHER
     more = ", to read more" if call in TO_WRITE else ""
@@ -230,21 +230,21 @@ def _peer(inode: int, call: str, seen: Sockets) -> Wait:
 
 
 class Sleep(NamedTuple):
-    """The time at which a task's present sleep was first seen; `key` identifies the sleep."""
+    """The time at which a task's present sleep was first observed; `key` identifies the sleep."""
 
     key: tuple[str, tuple[int, ...], int]
     since: float
 
 
 def sleeps_of(found: list[Task], before: dict[int, Sleep], now: float) -> dict[int, Sleep]:
-    """Return the sleep of each task by number. A task that has not run since the last call keeps
-    its sleep in `before`."""
+    """Return the sleep of each task by number. If a task has not run since the last call, its sleep
+    in `before` is returned."""
     sleeps = {}
     for task in found:
         sleep = Sleep((task.call, task.arguments, task.ran_ns), now)
         last = before.get(task.number, sleep)
-        goes_on = last.key == sleep.key and not task.runs and task.ran_ns
-        sleeps[task.number] = last if goes_on else sleep
+        same = last.key == sleep.key and not task.runs and task.ran_ns
+        sleeps[task.number] = last if same else sleep
     return sleeps
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The page with its events, buttons and figures: on loopback, and only for pages of this server.
+"""The page on loopback with its events, buttons and figures, protected from other sites.
 
-Other machines cannot connect, because the server listens on 127.0.0.1. Requests from pages of other
-sites in a browser of this machine are rejected by their Origin. Requests for a host name that
-another site resolves to 127.0.0.1 (DNS rebinding) are rejected by their Host.
+Other machines cannot connect, because the server listens on 127.0.0.1. If a page of another site
+sends a request, its Origin is wrong, so it is rejected. If another site resolves its own host name
+to 127.0.0.1 (DNS rebinding), the Host is wrong, so the request is rejected.
 """
 
 import json
@@ -37,8 +37,8 @@ ADDRESS = "127.0.0.1"
 PAGE = "/live"
 FILES = {"/live.css", "/live.js"}
 PAGES_MOST = 5
-"""The largest number of open pages. Each page keeps a connection. A browser opens at most six
-connections to a host, so one is left for the buttons."""
+"""The largest number of open pages. Each page has a permanent connection. A browser opens at most
+six connections to a host, so one remains for the buttons."""
 SILENT_AT_ONCE = 100
 
 ACTIONS: dict[str, Callable[[Clients], None]] = {
@@ -76,7 +76,7 @@ class Live(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        """End the HTTP server, the observations and everything that the buttons started."""
+        """End the HTTP server, the observations and all clients."""
         self.shutdown()
         self.server_close()
         if self.room:
@@ -90,7 +90,7 @@ class Live(ThreadingHTTPServer):
         return template.render(servers=self.watch.looks, limits=limits, room=self.room)
 
     def act(self, path: str) -> bool:
-        """Perform the action of a button. Return False if there is no such button."""
+        """Perform the action of a button. Return False if the button does not exist."""
         action = self._actions.get(path)
         if action:
             action()
@@ -143,8 +143,8 @@ class _Handler(PageHandler):
             self.answer(HTTPStatus.NOT_FOUND)
 
     def _is_ours(self) -> bool:
-        """Return whether the request is for this host and, if a browser sends it, from a page of
-        this host. Other programs send no Origin."""
+        """Return whether the request is for this host and, if it has an Origin, from a page of this
+        host. Programs other than browsers send no Origin."""
         port = self.server.server_port
         hosts = {f"{ADDRESS}:{port}", f"localhost:{port}"}
         origin = self.headers.get("Origin")
@@ -175,7 +175,7 @@ QUEUES = {
     "unread_connections": ("Accepted connections with unread data", "unread"),
 }
 CALLS = "Processes and threads by the system call in which they sleep and what they wait for"
-# Each request makes new metrics, so the time of their creation has no meaning.
+# Each request creates new metrics, so the time of their creation has no meaning.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Loads for a server under test: ab, wrk and oha; a first request; crowds of clients."""
+"""Loads for a server under test: generators (ab, wrk, oha), a first request, and crowds."""

@@ -4,10 +4,10 @@
 Two of ab's counts of failures include more than their names say (see the source of version 2.4.54):
 
 - "Length" also counts connections that ab opened and never used. Near the end ab opens a connection
-  for each connection that ends, until all requests are written. The last connections stay idle. A
-  server closes them after its timeout. ab counts each closed connection as a failed request. This
-  happens if the last requests take many seconds, because an accept queue overflows or workers wait
-  for silent clients.
+  for each connection that ends, until all requests are written. The last connections stay idle. If
+  the last requests take many seconds, the server closes the idle connections after its timeout, and
+  ab counts them as failed requests. Requests take so long if an accept queue overflows or workers
+  wait for silent clients.
 - "Exceptions" are connections that were reset before ab had read everything. ab counts their
   requests as sent, but never as done. If no other requests fail, ab waits until its timeout.
 """
@@ -38,13 +38,13 @@ LABELS = {
     "seconds": "Time taken for tests",
     "mean_ms": "Time per request",
 }
-"""The figures in ab's report, and the labels of their lines. A report has at least the first two;
-ab omits a line if the number is 0."""
+"""The figures in ab's report, and the labels of their lines. ab always prints the first two lines;
+it omits others if the number is 0."""
 
 
 def parse_report(text: str) -> AbFigures | None:
-    """Return the figures in ab's report; None if there is no report. A report does not prove
-    success: ab also prints it if requests failed or a signal ended ab."""
+    """Return the figures in ab's report; None without a report. A report does not prove success: ab
+    also prints a report after failed requests or a signal."""
     lines = {name: rf"^{label}:\s+([\d.]+)" for name, label in LABELS.items()}
     found = {name: _number(line, text) for name, line in lines.items()}
     if found["complete"] is None or found["requests_per_second"] is None:
@@ -72,8 +72,8 @@ def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | N
     `percentiles` (-e) is exact to 1 us, but has only whole per cents. `times` (-g) has every
     request, rounded to the nearest ms. The 99.9th percentile is taken from `times` and limited to
     the range from the exact 99th percentile to the exact maximum. The mean is computed from
-    `percentiles` up to the 99th percentile and from `times` above it. It differs from the mean of
-    `times` by at most 0.5 ms.
+    `percentiles` up to the 99th percentile and from `times` above it. This mean differs from the
+    mean of `times` by at most 0.5 ms.
     """
     if not times or not {"50", "90", "99", "100"} <= percentiles.keys():
         return None
@@ -94,8 +94,8 @@ def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | N
 
 
 def _mean(percentiles: dict[str, float], ordered: list[int]) -> float:
-    # Percentiles are exact, but slow requests between two percentiles can be missed. `ordered` has
-    # all requests, each with an error of at most 0.5 ms.
+    # Percentiles are exact, but may miss slow requests between two percentiles. `ordered` has all
+    # requests, each with an error of at most 0.5 ms.
     rounded = fmean(ordered)
     curve = [percentiles.get(str(percent)) for percent in range(100)]
     exact = [value for value in curve if value is not None]
@@ -125,16 +125,16 @@ def _failures(text: str) -> dict[str, int]:
 
 KEPT_PERCENTILES = ("50", "66", "75", "80", "90", "95", "98", "99", "100")
 START_SECONDS = 0.03
-"""The part of the measured run time in which ab does not run: the time of its start, and half of
-the interval at which this process checks for ab's end."""
+"""The part of the measured time in which ab does not run: the time to start ab, and half of the
+interval at which this process checks for ab's end."""
 
 
 def command(load: Load, folder: Path) -> list[str]:
     """Return ab's command line for a load; ab writes its data into `folder`.
 
-    Without -r, ab stops at the first connection that breaks and prints the error; with -r, the exit
-    status is 0 even if there is no server. Without -l, ab counts a response as failed if its length
-    differs from the first response. This detects connections that were closed early.
+    Without -r, ab stops at the first broken connection and prints the error; with -r, the exit
+    status is 0 even without a server. Without -l, ab counts a response as failed if its length
+    differs from the first response. So ab detects connections that were closed early.
     """
     return [
         "ab",

@@ -199,7 +199,7 @@ def request(
     host: str = "localhost",
     version: str = "HTTP/1.1",
 ) -> bytes:
-    """Return the bytes of a request; `fields`: header lines except Host and Content-Length."""
+    """Return the bytes of a request. `fields`: header lines except Host and Content-Length."""
     lines = [f"{method} {path} {version}", f"Host: {host}", *fields]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients in a process of their own: visitors, attackers, and idle connections.
+"""Clients in their own process: visitors, attackers, and idle connections.
 
 The program is `python -m bench.load.crowd ORDER`; ORDER is a `CrowdOrder` in JSON. The program
 prints a number when the crowd has begun, runs until SIGTERM, and prints its result, a `Tally`, as
@@ -7,10 +7,10 @@ one line of JSON. The number of open connections is limited; for a flood, also t
 
 Instead of a `Tally`, visitors print each `Exchange` and each `Late` as a line of JSON. A visitor
 connects, requests its page, reads until the server closes, pauses, and repeats. All visitors
-together send at most `count / pause` requests a second, far below a server's capacity, so the
-server causes every missing response. Requests in progress at the end are ignored.
+together send at most `count / pause` requests a second. This rate is far below a server's capacity,
+so the server causes every missing response. Requests in progress at the end are ignored.
 
-The module imports nothing that loads slowly, because its program starts for each configuration.
+The module imports nothing that loads slowly, because the program starts for each configuration.
 """
 
 import collections
@@ -71,7 +71,7 @@ class Page:
     posts: bool = False
     """Each request adds a remark to the guestbook."""
     file: str | None = None
-    """The file that the body must be equal to; None: any body."""
+    """The file whose content the body must have; None: any body."""
 
     def request(self, remark: str = "", keep_alive: bool = False) -> bytes:
         """Return the bytes of a complete request."""
@@ -96,7 +96,7 @@ class CrowdOrder:
     port: int
     count: int
     pages: tuple[Page, ...]
-    """The pages, which the visitors get in turn; other crowds request the first page."""
+    """The pages that the visitors request in turn; other crowds request the first page."""
     pause: float = 0.0
     """Seconds between two rushes, or between a visitor's response and its next request."""
     rounds: int = 0
@@ -130,7 +130,7 @@ class Tally:
     requests: int = 0
     """The number of answered requests on idle connections."""
     reopened: int = 0
-    """The number of connections that were opened again after the server had closed one."""
+    """The number of new connections that replaced connections closed by the server."""
 
     def count(self, outcome: Outcome, detail: str) -> None:
         """Count one more request."""
@@ -159,8 +159,8 @@ class Late(NamedTuple):
 
 
 def exchanges_of(text: str) -> list[Exchange | Late]:
-    """Return the results in the visitors' output, which must be whole lines. Skip the number in its
-    first line."""
+    """Return the results in the visitors' output, which must be complete lines, without the number
+    in the first line."""
     said = [json.loads(line) for line in text.splitlines() if line.startswith("[")]
     return [Late(*one) if len(one) == 2 else Exchange(*one) for one in said]
 
@@ -220,8 +220,8 @@ class Holder:
         self._tally.held = len(self._open)
 
     def _await_answers(self, ended: Ended) -> None:
-        """Open all connections and wait at most OPENING_SECONDS for an answer on each: a server
-        with too few workers does not answer all. `hold` opens missing connections later."""
+        """Open all connections and wait at most OPENING_SECONDS for answers, because a server with
+        too few workers does not answer all. `hold` opens missing connections later."""
         deadline = time.monotonic() + OPENING_SECONDS
         while self._tally.requests < self._order.count and time.monotonic() < deadline:
             if ended():
@@ -272,8 +272,8 @@ HELD: dict[str, Callable[[Page], tuple[bytes, bytes, float]]] = {
     "slow-readers": lambda page: (page.request(keep_alive=True) * PIPELINED, b"", 0.0),
     "kept": lambda page: (kept := page.request(keep_alive=True), kept, REFRESH_SECONDS),
 }
-"""The crowds that hold connections: the first bytes, the bytes that are sent repeatedly, and their
-interval. Only the crowd "kept" reads."""
+"""The crowds that keep connections open: the first bytes, the repeated bytes, and the interval of
+the repetitions. Only the crowd "kept" reads."""
 
 
 def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
@@ -288,8 +288,8 @@ def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
 
 
 def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Make all clients connect at the same time, send a request and read the response; repeat this.
-    Always complete a rush that has begun."""
+    """Let all clients connect at the same time, send a request and read the response; repeat this.
+    Complete the last rush before the end."""
     began()
     page = order.pages[0]
     file = page.content()
@@ -317,7 +317,7 @@ def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
                 if piece == b"":
                     tally.count(*judge(bytes(so_far), page, file))
                     del waiting[descriptor]
-                    # A reset leaves no connection in TIME_WAIT; otherwise there would be too many.
+                    # A reset leaves no connection in TIME_WAIT. Many would fill the kernel's table.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                     connection.close()
         for connection, _ in waiting.values():
@@ -397,7 +397,7 @@ def pause(seconds: float, ended: Ended) -> None:
 
 
 def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | None:
-    """Return a new non-blocking connection; None if connecting fails or takes too long."""
+    """Return a new non-blocking connection; None after an error or a timeout."""
     try:
         connection = Client(order.address, CONNECT_SECONDS, receive_buffer).socket
     except OSError:
@@ -428,7 +428,7 @@ def received(connection: socket.socket) -> bytes | None:
 
 
 def began(number: int = 0) -> None:
-    """Print a number, which reports that the crowd has begun."""
+    """Print a number, to report that the crowd has begun."""
     print(number, flush=True)
 
 

@@ -2,11 +2,11 @@
 """The open loop: oha sends requests at a constant rate, independent of the server's speed.
 
 ab sends a request only after the previous answer. When the server stalls, ab also stops, and omits
-the requests that would arrive meanwhile. oha sends requests at fixed times. If all connections
-wait for answers, oha sends a request late; `--latency-correction` measures from the time at which
-the request was due. oha writes both times of each request into a database (`--db-url`). All
-latencies are computed from these times. A corrected latency begins when the request was due, and an
-uncorrected latency begins when it was sent.
+the requests that would arrive meanwhile. oha sends requests at fixed times. If all connections wait
+for answers, oha sends a request late; `--latency-correction` records when the request was due. oha
+writes both times of each request into a database (`--db-url`), from which all latencies are
+computed. A corrected latency begins when the request was due; an uncorrected latency begins when
+the request was sent.
 """
 
 import math
@@ -51,7 +51,7 @@ class Times(NamedTuple):
 
     due: float
     sent: float
-    """The time of sending. If a new connection is needed, it is opened after this time."""
+    """The time of sending. If necessary, oha opens a new connection after this time."""
     end: float
 
 

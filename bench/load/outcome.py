@@ -59,7 +59,7 @@ class Outcome:
     """The memory of the connections, if this process has measured it."""
     latency: Latency | None = None
     wall_seconds: float = 0.0
-    """The seconds from the generator's start to its end by our own clock."""
+    """The seconds from the generator's start to its end, measured by this process."""
     cpu: CpuTime | None = None
     demand: float | None = None
     """The share of time in which the generator ran or waited for a CPU; None if unknown."""
@@ -74,10 +74,10 @@ class Generator:
     """The group of scripts/setup.sh that installs the generator."""
     version_option: str
     command: Callable[[Load, Path], list[str]]
-    """Return the generator's command line for a load. The generator writes its data into the given
-    folder. The file `form` in that folder has the body of a POST."""
+    """Returns the generator's command line for a load. The generator writes its data into the given
+    folder, whose file `form` has the body of a POST."""
     read: Callable[[Outcome, Load, Path], Outcome]
-    """Return the outcome with the figures from the generator's output and from the folder."""
+    """Returns the outcome with the figures from the generator's output and from the folder."""
     idle: float = 0.0
     """The seconds of a run in which the generator does not run, such as its start."""
 
@@ -88,9 +88,9 @@ class Generator:
         watch: SignalWatch,
         meanwhile: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Run the generator to its end, and call `meanwhile` several times a second. After the
-        load's timeout, end the generator with SIGINT, so that it still prints its results. May
-        raise Interrupted, but only after the generator has ended."""
+        """Run the generator until it ends, and call `meanwhile` several times a second. After the
+        load's timeout, send SIGINT, so that the generator still prints its results. May raise
+        Interrupted, but only after the generator has ended."""
         with tempfile.TemporaryDirectory(prefix=f"zerohttpd-{self.name}-") as name:
             folder = Path(name)
             if load.form is not None:
@@ -129,8 +129,8 @@ class Generator:
         return require(self.name, self.group)
 
     def version(self) -> str | None:
-        """Return the generator's name and version; None if the generator is not installed. The exit
-        status is not checked: wrk prints its version with the usage, and exits with status 1."""
+        """Return the generator's name and version; None if it is not installed. The exit status is
+        ignored, because wrk exits with status 1 after it has printed its version."""
         program = find_program(self.name)
         if program is None:
             return None

@@ -20,7 +20,7 @@ class ProbeError(NoFigure):
 
 
 def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = False) -> Response:
-    """Send one request as ab does, and read until the server closes or no more bytes arrive.
+    """Send one request like ab, and read until the server closes or no more bytes arrive.
 
     Raises ProbeError if there is no answer, if the status is not `status` (None: if the status is
     an error), or if the length of the body is not Content-Length. ab does not check this length.
@@ -59,8 +59,8 @@ def require_content(answer: Response, workload: Workload) -> None:
 
 
 def request_for(url: str, workload: Workload, version: str, fields: Sequence[str]) -> bytes:
-    """Return the request that a generator sends for a URL; a form is sent with POST. The field Host
-    has the port, because some servers copy Host into the target of a redirect."""
+    """Return the request that a generator sends for a URL. The field Host has the port, because
+    some servers copy Host into the target of a redirect."""
     to = urlsplit(url)
     target = to._replace(scheme="", netloc="").geturl()
     if workload.form is None:

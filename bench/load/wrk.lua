@@ -29,8 +29,8 @@ function init(arguments)
    end
 end
 
--- Returns the milliseconds that a connection waits before its next request. When all requests are
--- sent, connections wait without end, so that each request can get its answer.
+-- Returns the milliseconds that a connection waits before its next request. After the last request
+-- all connections wait without end, so that each request can get its answer.
 function delay()
    due = due - at_once
    return due < 0 and NEVER or 0

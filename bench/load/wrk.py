@@ -5,13 +5,13 @@ Without a script, wrk sends requests for a given time, counts the answers, and s
 closed connection. With wrk.lua, wrk sends a given number of requests and checks the status, the
 length and the Connection field of each answer. wrk has one thread here and uses one core.
 
-With `Connection: close`, wrk relies on the answer's Connection field. If a server closes without
-this field (Java's does), wrk sends the next request on a closing connection, which counts as an
+With `Connection: close`, wrk relies on the answer's Connection field. If a server (e.g. Java's)
+closes without this field, wrk sends the next request on a closing connection, which counts as an
 error. So ab measures all runs with a new connection for each request.
 
-The latencies of wrk differ from those of ab: after a slow answer, wrk adds latencies for the
-requests that it could not send meanwhile (its correction of "coordinated omission"). So the source
-of latencies is recorded, and Little's law is not checked with latencies of wrk.
+The latencies of wrk differ from those of ab. After a slow answer, wrk adds latencies for requests
+that it could not send meanwhile (a correction of "coordinated omission"). So the source of
+latencies is recorded, and Little's law is not checked with latencies of wrk.
 """
 
 import json
@@ -28,7 +28,7 @@ SCRIPT = Path(__file__).with_name("wrk.lua")
 BEGINS = "JSON "
 """The beginning of the line that wrk.lua prints."""
 SPARE_SECONDS = 5.0
-"""The seconds by which wrk's own time limit exceeds our timeout, so that we end wrk first."""
+"""The seconds by which wrk's time limit exceeds our timeout: this process must end wrk first."""
 PIPELINED = 8
 """The number of requests that a connection sends at once. The number divides 1,000, because servers
 close a connection after 1,000 requests."""

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""Evaluate results: tables, rankings, comparisons, limits, costs, capacity. This package imports
+"""Evaluate results: tables, rankings, comparisons, targets, costs, capacity. This package imports
 only `bench.records`."""

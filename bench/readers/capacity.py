@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Compute the capacity of several hosts from a sweep, as docs/explanation/capacity.md explains.
 
-The method is the utilisation law of operational analysis (Denning and Buzen, "The Operational
-Analysis of Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds
-of CPU time on each request cannot serve more than 1/D requests per second. At a rate of X requests
-per second the host's utilisation is X * D. The slowest host limits the whole system.
+The method is the utilisation law (Denning and Buzen, "The Operational Analysis of Queueing Network
+Models", Computing Surveys 10(3), 1978). A host that spends D seconds of CPU time on each request
+cannot serve more than 1/D requests per second. At a rate of X requests per second the host's
+utilisation is X * D. The slowest host limits the whole system.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,12 +23,13 @@ from bench.records.results import Results
 from bench.records.store import load
 
 HEADROOM = 0.7
-"""The planned utilisation of hosts: at a utilisation u the time in the queue grows as 1/(1-u)."""
+"""The planned utilisation of hosts. At a utilisation u, waiting times are proportional to
+1/(1-u)."""
 LINK_BYTES = 1e9 / 8
 """Bytes per second of a host's network card: 1 Gbit/s."""
 PACKET_BYTES = 640
-"""Bytes of a request with its own connection, without the response: request, handshake and end in
-eight packets of about 80 bytes with Ethernet, IP and TCP headers. This number is an estimate."""
+"""The estimated bytes of a request with its own connection, without the response: eight packets of
+about 80 bytes with Ethernet, IP and TCP headers."""
 FIGURES = ("cpu_load", "redis_cpu", "nginx_cpu", "load_cpu", "bytes")
 """The keys of the figures of `RequestCost`, in the order of its fields."""
 
@@ -76,8 +77,8 @@ class Prediction(NamedTuple):
 
 
 def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
-    """Return the cost of a request for each server under some conditions: medians of all valid runs
-    at all levels. Servers without such runs are left out."""
+    """Return each server's cost of a request under some conditions: medians of all valid runs at
+    all levels. Servers without valid runs are left out."""
     found = []
     for subject in dict.fromkeys(run.subject for run in results.runs):
         runs = [r for r in results.runs if (r.subject, r.conditions) == (subject, conditions)]
@@ -90,7 +91,7 @@ def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
 
 
 def capacity(demand: RequestCost, layout: Layout) -> Capacity:
-    """Return the capacity of one-core hosts, and what limits it."""
+    """Return the capacity of one-core hosts, with the role or network that limits it."""
     roles = (
         (layout.servers, demand.server, "servers"),
         (layout.redis, demand.redis, "Redis"),
@@ -98,20 +99,20 @@ def capacity(demand: RequestCost, layout: Layout) -> Capacity:
     )
     ends = [(n * HEADROOM * 1e6 / cost, name) for n, cost, name in roles if n and cost]
     if layout.nginx and demand.bytes:
-        # The card sends and receives at the same time, so each response counts once.
+        # nginx' network card sends and receives at the same time, so each response counts once.
         network = layout.nginx * HEADROOM * LINK_BYTES / (demand.bytes + PACKET_BYTES)
         ends.append((network, "network of nginx"))
     return Capacity(layout, *min(ends))
 
 
 def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
-    """Return the layout with the highest rate on at most `hosts` hosts; if several layouts have
-    this rate, the smallest. Each further host goes to the role that limits the rate.
-    `redis_at_most`: the number of Redis hosts that can share the work: 1 if every page increments
-    the same key, None (no limit) if the keys are distributed."""
+    """Return the layout with the highest rate on at most `hosts` hosts; of equal layouts, the
+    smallest. Each additional host gets the role that limits the rate. `redis_at_most`: the most
+    Redis hosts: 1 if every page increments the same key, None (no limit) if the keys are
+    distributed."""
     best = found = capacity(demand, Layout(1, 1, 1 if demand.redis else 0))
     if sum(found.layout) > hosts:
-        raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one each")
+        raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one host each")
     while sum(found.layout) < hosts:
         role = found.limit.split()[-1].lower()  # "network of nginx" counts for nginx
         count = getattr(found.layout, role)
@@ -129,7 +130,7 @@ def predictions(results: Results) -> Iterator[Prediction]:
     """Yield for each server the predicted and the best measured rate with 1, 2, 4 instances.
 
     The prediction uses the CPU cost of a request with one instance behind nginx (the reference) and
-    the CPU limit of each host. It does not use the measured rate of the reference.
+    the CPU limit of each host. The measured rate of the reference is not used.
     """
     rated = [point for point in data_points(results).values() if point.held]
     for conditions in results.conditions():
@@ -146,11 +147,11 @@ def predictions(results: Results) -> Iterator[Prediction]:
 def limit_of(
     demand: RequestCost, instances: int, hosts: Sequence[HostInfo], quota: float = 0.0
 ) -> tuple[float, str]:
-    """Return the rate at which the first host reaches its limit, and that host's name.
+    """Return the rate at which the first host reaches its limit, and the name of this host.
 
     Instances are started on the server hosts in turn, each on its own CPU. nginx has a worker for
-    each CPU and gives each instance the same share of the work. Redis and ab can each use only
-    one CPU. `quota`: share of a core for each instance; 0: a whole core.
+    each CPU and distributes the requests equally. Redis and ab can each use only one CPU. `quota`:
+    each instance's share of a core; 0: a whole core.
     """
     costs = demand._asdict()
     ends = [
@@ -188,7 +189,7 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
     ]
     if not balanced:
         raise UserError(
-            "these results have no runs through nginx: run a sweep with --balancer close (or keep)"
+            "these results have no runs through nginx; run a sweep with --balancer close (or keep)"
         )
     if results.state != "complete":
         out.print(f"This sweep is {results.state}: some results are missing.", style="yellow")
@@ -218,7 +219,7 @@ def demand_table(costs: Sequence[RequestCost]) -> Table:
 
 
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
-    """Return the capacity of fleets, with one Redis host and with keys spread over many."""
+    """Return the capacity of fleets, with one Redis host and with keys on several Redis hosts."""
     heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s", "<limit")
     table = Table(*heads)
     shared = ((1, "on one Redis"), (None, "spread"))

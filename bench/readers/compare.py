@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Compare two sweeps: what changed by more than the noise, and what else was different.
+"""Compare two sweeps: the changes that exceed the noise, and other differences.
 
 A data point has changed if its ranges in the two sweeps do not overlap and its medians differ by
-more than the wider range. The noise of a single run is unknown; 10 % is
-assumed.
+more than the wider range. The noise of a single run is unknown; 10 % is assumed.
 
-A data point is disturbed if other programs or virtual machines used the server's CPU. They may have
-caused or hidden a change. The whole machine may also have become
-slower without any sign in the results. A slow period of the machine affects a server and its
-baseline equally. So if both sweeps have baselines, the ratios of server to baseline are compared
-instead of CPU times.
+A data point is disturbed if other programs or virtual machines used the server's CPU. A disturbance
+may cause or hide a change. The whole machine may also have become slower, which results do not
+show. But a slow machine affects a server and its baseline equally. So if both sweeps have
+baselines, the ratios of server to baseline are compared instead of CPU times.
 """
 
 from collections import Counter
@@ -40,8 +38,8 @@ class Change(NamedTuple):
     before: Point | None
     after: Point | None
     rate: Verdict
-    """The comparison of the requests per second, or of the figure of a probe. `bound`: the load
-    generator's limit hides a change; `changed`: from a figure to a failure, or the reverse."""
+    """The comparison of the requests per second, or of a probe's figure. `bound`: the load
+    generator's limit hides a change; `changed`: one sweep has a figure, the other a failure."""
     cpu: Verdict | None
     """The comparison of the CPU time per request. None: the server is a baseline, or a
     sweep lacks the time."""
@@ -73,19 +71,19 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
         yield "CPU/request was compared as its ratio to the baseline, if there is a baseline."
     elif costs["better"] or costs["worse"]:
         yield (
-            "The server or the whole machine may have changed. With --baselines in both sweeps "
-            "CPU/request is compared with a baseline that never changes."
+            "The server or the whole machine may have changed. With --baselines in both sweeps, "
+            "CPU/request is compared relative to the baseline, which never changes."
         )
     if loud:
         yield (
             f"In {plural(loud, 'data point')} other programs used more than {QUIET:.0%} of the "
-            "server's CPU in a sweep: measure again on a quiet machine (make doctor)."
+            "server's CPU. Measure again on a quiet machine (make doctor)."
         )
 
 
 def unmatched(found: Sequence[Change]) -> Iterator[str]:
-    """Yield lines about data points that are in one sweep only: how the sweeps differ, and which
-    CPU quota makes them comparable. No lines if all data points are in both."""
+    """Yield lines about data points that only one sweep has: the differences of the sweeps, and the
+    CPU quota that makes them comparable. No lines if both sweeps have all data points."""
     before = {change.key: _what(change.key) for change in found if change.before}
     after = {change.key: _what(change.key) for change in found if change.after}
     if before.keys() == after.keys():
@@ -107,7 +105,7 @@ def unmatched(found: Sequence[Change]) -> Iterator[str]:
 
 
 def _what(key: CellKey) -> dict[str, str]:
-    """Return all properties of a configuration; conditions by their options. The mode "open" is
+    """Return all properties of a configuration by name; conditions by option. The mode "open" is
     left out, because --rate implies it."""
     mode = key.conditions.mode
     conditions = key.conditions._replace(mode="closed" if mode == "open" else mode)
@@ -119,7 +117,7 @@ def _what(key: CellKey) -> dict[str, str]:
 def _alone(
     before: Collection[dict[str, str]], after: Collection[dict[str, str]]
 ) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield for each property the values that only one side has."""
+    """Yield for each property the values that only one sweep has, for both sweeps."""
     for name in next(iter([*before, *after])):
         was, now = (dict.fromkeys(cell[name] for cell in side) for side in (before, after))
         if was.keys() != now.keys():
@@ -131,7 +129,7 @@ def _shares(quotas: Sequence[str]) -> str:
 
 
 def changes(old: Results, new: Results) -> list[Change]:
-    """Return every data point of either sweep; those of the newer sweep come first."""
+    """Return every data point of both sweeps; the newer sweep's data points come first."""
     before, after = data_points(old), data_points(new)
     found = []
     for key in dict.fromkeys([*after, *before]):
@@ -149,7 +147,7 @@ def _doubtful(found: Verdict) -> Verdict:
 
 
 def differences(old: Results, new: Results) -> list[str]:
-    """Return the other differences of two sweeps, e.g. in machines and versions, as lines."""
+    """Return lines about other differences of two sweeps, e.g. in machines and versions."""
     before, after = old.circumstances(), new.circumstances()
     pairs = [
         *((name, before[name], after[name]) for name in before if name in after),
@@ -164,7 +162,7 @@ def differences(old: Results, new: Results) -> list[str]:
 
 
 def _requests(old: Results, new: Results) -> Iterator[tuple[str, object, object]]:
-    """Yield the numbers of requests if they differ for the same configurations."""
+    """Yield the numbers of requests that differ for the same configuration."""
     before, after = ({run.key: run.requests for run in of.runs} for of in (old, new))
     others = [key for key in before.keys() & after.keys() if before[key] != after[key]]
     if others:
@@ -192,8 +190,8 @@ def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
 def _cpu_verdict(
     key: CellKey, before: Mapping[CellKey, Point], after: Mapping[CellKey, Point]
 ) -> Verdict | None:
-    """Return the verdict on the ratios to the baseline if each run of both sweeps has a ratio;
-    otherwise on CPU per request. None if a sweep lacks the figure."""
+    """Return the verdict on the ratios to the baseline if each run of both sweeps has one;
+    otherwise the verdict on CPU per request. None if a sweep lacks the figure."""
     sides = [(of.get(key), of.get(key.baseline)) for of in (before, after)]
     costs = [point.by_run("cpu_load") if point else {} for point, _ in sides]
     over = [ratios(*pair, "cpu_load") for pair in sides]

@@ -32,12 +32,12 @@ def console() -> Console:
 
 
 def say(out: Console, text: str, style: str = "") -> None:
-    """Print a line without markup; only the terminal wraps it."""
+    """Print a line without markup. Only the terminal wraps the line."""
     out.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def paragraphs(text: str) -> str:
-    """Return a text with its paragraphs wrapped, except indented ones, which readers copy."""
+    """Return a text with wrapped paragraphs. Indented paragraphs stay as they are."""
     return "\n\n".join(
         one if one.startswith("    ") else textwrap.fill(" ".join(one.split()), TEXT_WIDTH)
         for one in text.strip("\n").split("\n\n")
@@ -46,15 +46,15 @@ def paragraphs(text: str) -> str:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a table that has more than a text."""
+    """A field of a table, with a text and other properties."""
 
     text: str
     notes: Sequence[str] = ()
-    """Further lines, below the text."""
+    """Lines below the text."""
     style: str = ""
     """A style of rich, for a terminal."""
     kind: str = ""
-    """A verdict: a page shows the text in its colour, and adds its name if the text lacks it."""
+    """A verdict: a page shows the text in the verdict's colour, and also its name."""
     link: str = ""
     """The anchor on the page that the text links to."""
     drawing: str = ""
@@ -62,15 +62,15 @@ class Field:
     sort: str | float = ""
     """The sort key on a page; an empty key sorts last."""
     title: str = ""
-    """The text that a page shows if the reader points at the field."""
+    """The text that a page shows when the pointer is on the field."""
 
 
 class Table:
     """A table for a terminal (print it on a Console), a page or a Markdown document."""
 
     def __init__(self, *heads: str | Field, rows: Iterable[Sequence[str | Field]] = ()) -> None:
-        """A head that begins with "<" is for text and aligned left; the others are for numbers and
-        aligned right. The note of a head is the unit of the column."""
+        """A column whose head begins with "<" is aligned left; other columns are for numbers and
+        aligned right. The note of a head is the column's unit."""
         fields = [Field(head) if isinstance(head, str) else head for head in heads]
         self.left = [head.text.startswith("<") for head in fields]
         self.head = [replace(head, text=head.text.removeprefix("<")) for head in fields]
@@ -111,7 +111,7 @@ def lines_of(field: str | Field) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """Return a text for a Markdown document, escaped for one field of a table."""
+    """Return a text escaped for one field of a Markdown table."""
     return html.escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
 
 
@@ -119,8 +119,8 @@ Step = TypeVar("Step")
 
 
 class ProgressTable(Generic[Step]):
-    """Show progress: on a terminal a table with a progress bar, elsewhere a line for each step. Use
-    this class in a `with` block."""
+    """Shows progress: on a terminal a table with a progress bar, elsewhere a line for each step.
+    Use in a `with` block."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class ProgressTable(Generic[Step]):
         total: int,
         columns: int,
     ) -> None:
-        """`table`: returns the table for a step, or (for None) between steps; `total`: number of
+        """`table`: returns the table during a step or, for None, between steps; `total`: number of
         steps; `columns`: width of a step's description."""
         self._out, self._table, self._total, self._done = out, table, total, 0
         self._bar = Progress(
@@ -141,7 +141,7 @@ class ProgressTable(Generic[Step]):
             console=out,
         )
         self._task = self._bar.add_task("", total=total, left="?")
-        # Only twice a second, because drawing costs CPU time that the load generator needs.
+        # Only twice a second, because drawing uses CPU time that the load generator needs.
         self._live = Live(console=out, refresh_per_second=2, transient=True)
 
     def __enter__(self) -> "ProgressTable[Step]":
@@ -154,12 +154,12 @@ class ProgressTable(Generic[Step]):
         self._live.stop()
 
     def begin(self, step: Step, words: str, left: str) -> None:
-        """Show that a step has begun; `words`: its description; `left`: the time to the end."""
+        """Show that a step has begun. `words`: its description; `left`: the remaining time."""
         self._bar.update(self._task, description=words, left=left)
         self._show(step)
 
     def end(self, line: str, left: str) -> None:
-        """Show that the step has ended; `line`: its result."""
+        """Show that the step has ended. `line`: its result; `left`: the remaining time."""
         self._done += 1
         self._bar.update(self._task, advance=1, left=left)
         self._show(None)

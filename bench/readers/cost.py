@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Show where the CPU time of a request goes.
+"""Analyse the CPU cost of a request.
 
-The compared servers were measured alternately. The cost in each run is divided by the other
-server's cost in the run of the same number, because a disturbance of the machine affects both runs.
-The figure is the median of these ratios. If a run is missing or not valid, there is no figure.
+Compared servers were measured alternately. A disturbance of the machine affects runs with the same
+number equally. So the cost in each run is divided by the other server's cost in the run with the
+same number. The figure is the median of these ratios. If a run is missing or not valid, there is no
+figure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,8 +27,8 @@ NOTHING = "-"
 ENOUGH = 3
 """The least number of runs for a significant difference."""
 LEAST = 0.03
-"""A smaller difference is not significant, even if all runs agree on its sign: three runs agree by
-chance one time in four."""
+"""A smaller difference is not significant, even if all runs agree on its sign, because three runs
+agree by chance in one of four cases."""
 Points = Mapping[CellKey, Point]
 
 
@@ -41,7 +42,7 @@ class ServerCost:
         self.cost, self.baseline, self.plain = (
             one.of_all("cpu_load") if one else None for one in (self._point, baseline, plain)
         )
-        """The CPU time of the server, of its baseline, of the server without the second storey."""
+        """The CPU time of the server, of its baseline, and of the server without ops/."""
         self.share = _ratio(baseline, self._point)
         """The baseline's cost divided by the server's."""
         self.calls = next((run.calls for run in _probed(key, "traced", points) if run.calls), None)
@@ -61,7 +62,7 @@ class ServerCost:
 
 
 class Difference(NamedTuple):
-    """A server with and without one change."""
+    """The costs of a server with and without one change."""
 
     name: str
     """The name of the ablation or of the experiment."""
@@ -72,8 +73,8 @@ class Difference(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Return whether the difference is significant: ENOUGH runs all agree on its sign, and the
-        median of their ratios differs from 1 by at least LEAST."""
+        """Return whether the difference is significant: at least ENOUGH runs agree on its sign, and
+        the median ratio differs from 1 by at least LEAST."""
         one = self.ratio
         if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
             return False
@@ -105,7 +106,7 @@ def percent(ratio: Spread) -> str:
 
 
 def lines(results: Results) -> list[ServerCost]:
-    """Return the cost of each server under each condition, if its baseline was measured, too."""
+    """Return the cost of each server whose baseline was also measured, under each condition."""
     points = data_points(results)
     keys = [key for key in points if key.conditions.rated and key.baseline in points]
     keys = [key for key in keys if not key.conditions.without and not key.conditions.change]
@@ -133,7 +134,7 @@ DifferenceKind = Literal["without", "change"]
 
 
 def differences(results: Results, how: DifferenceKind) -> list[Difference]:
-    """Return the ablations (an optimisation is switched off) or the experiments (one change)."""
+    """Return all differences of one kind."""
     points = data_points(results)
     found = []
     for key, its in points.items():
@@ -161,16 +162,16 @@ def _probed(key: CellKey, mode: Mode, points: Points) -> Iterator[Run]:
 # ---- In words and tables, for the page and the document ----
 
 UNTRUE = 1.02
-"""Above this ratio of baseline to server the page shows a caution."""
+"""If the ratio of baseline to server is larger, the page shows a caution."""
 OFTEN = 0.05
-"""A system call has a row if a server makes at least this number of such calls per request."""
+"""A system call has a row if a server makes it at least this often per request."""
 OWN, LIBRARY, OTHER = "its own code", "C library", "other"
 _CALLS = ("__x64_sys_", "__arm64_sys_", "__do_sys_", "__sys_", "ksys_")
-"""The kernel's prefixes of function names; the rest of the name is the system call."""
+"""Prefixes of kernel functions; the rest of the name is the system call."""
 WHAT = OPTIMISATIONS | CHANGES
 """A line about each optimisation and each experiment."""
 SHOWN = 0.03
-"""A place (own code, library, system call) has a row from this share of a server's time on."""
+"""A place (own code, library, system call) has a row if it has this share of a server's time."""
 
 TEXTS = TypeAdapter(dict[str, dict[str, str]]).validate_python(
     toml_of(Path(__file__).with_name("cost.toml"))
@@ -184,7 +185,7 @@ def headline(results: Results) -> str:
     found = [line for line in lines(results) if line.cost]
     first = [line for line in found if line.conditions == found[0].conditions]
     if not first:
-        return "Where the microseconds of a request go"
+        return "The CPU cost of a request"
     best = min(first, key=lambda line: line.cost.median if line.cost else 0.0)
     words = f"A {best.conditions.workload} costs {best.subject} {_median(best.cost)} µs of CPU time"
     if best.share is None:
@@ -202,7 +203,7 @@ def cautions(results: Results) -> list[str]:
     if loud:
         found.append(
             f"In {len(loud):,} of {rated:,} runs other programs used more than {QUIET:.0%} of the "
-            "server's CPU. This affects ratios less, because both sides are measured alternately."
+            "server's CPU. Ratios are affected less, because both sides are measured alternately."
         )
     dear = [
         f"{line.subject} ({line.conditions.describe()})"
@@ -211,8 +212,8 @@ def cautions(results: Results) -> list[str]:
     ]
     if dear:
         found.append(
-            f"The baseline costs more than the server itself: {', '.join(dear)}. This shows only "
-            "that the two costs are close."
+            f"The baseline costs more than the server itself: {', '.join(dear)}. This only means "
+            "that the two costs are nearly equal."
         )
     bad = [run for run in results.runs if run.state != "held"]
     if bad:
@@ -234,7 +235,7 @@ def measured(results: Results) -> str:
 
 
 WITHOUT_OPS = "without ops/"
-"""The column of costs without the second storey; shown if such a cost was measured."""
+"""The column of costs without the second storey; shown if these costs were measured."""
 COST_COLUMNS: dict[str, Callable[[ServerCost], str]] = {
     "µs": lambda line: _median(line.cost),
     WITHOUT_OPS: lambda line: _median(line.plain),
@@ -279,8 +280,8 @@ def _by_name(
     rest: str,
     text: Callable[[float], str],
 ) -> Table:
-    """Return a table with a row for each name whose largest value reaches `least`, the largest
-    first. The row `rest` has the sums of all other values."""
+    """Return a table with a row for each name whose largest value is at least `least`; the largest
+    comes first. The row `rest` has the sums of all other values."""
     table, values = Table(head, *(subject for subject, _ in columns)), [of for _, of in columns]
     most = {name: max(of.get(name, 0.0) for of in values) for name in chain(*values)}
     names = sorted((n for n in most if most[n] >= least and n != rest), key=lambda n: (-most[n], n))
@@ -293,7 +294,7 @@ def _by_name(
 
 
 def difference_table(found: Sequence[Difference]) -> Table:
-    """Return a table: a row for each optimisation or experiment under each of its conditions."""
+    """Return a table with a row for each difference."""
     heads = ("<change", "<where", "unchanged", "changed", "difference", "all runs")
     return Table(*heads, rows=map(_sides, _in_order(found)))
 
@@ -317,7 +318,8 @@ def _sides(found: Difference) -> tuple[str, ...]:
 
 
 def brought(found: Sequence[Difference]) -> str:
-    """Return sentences: what saves most, what costs time, what makes no significant difference."""
+    """Return sentences: which optimisation saves most, which cost time, which have no significant
+    effect."""
     seen = [(d, d.ratio) for d in found if d.ratio and d.ratio.runs >= ENOUGH]
     clear = [(ratio.median, d) for d, ratio in seen if d.apart and ratio.median > 1]
     dear = [d for d, ratio in seen if d.apart and ratio.median < 1]
@@ -329,14 +331,14 @@ def brought(found: Sequence[Difference]) -> str:
         words.append(f"`{best.name}` saves most: without it a request costs {more} ({where}).")
     if dear:
         cases = [f"`{d.name}` ({d.usual.conditions.describe()}: {d.verdict})" for d in dear]
-        words.append(f"Cheaper without: {', '.join(cases)}.")
+        words.append(f"A request is cheaper without: {', '.join(cases)}.")
     if none:
         words.append(f"No significant difference: {', '.join(f'`{name}`' for name in none)}.")
     return " ".join(words)
 
 
 def sampled_how(found: Sequence[Flame]) -> str:
-    """Return how the flame graphs were sampled."""
+    """Return sentences about the sampling of the flame graphs."""
     return " ".join(dict.fromkeys(_how(flame.stacks) for flame in found))
 
 
@@ -346,7 +348,7 @@ def _how(stacks: StackFigures) -> str:
     return TEXTS["sampled"][stacks.how] + more
 
 
-# ---- Where the time is ----
+# ---- Where the time is spent ----
 
 
 def places(stacks: StackFigures) -> dict[str, float]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The ranking of all servers under test, which a sweep prints at its end.
 
-If every server was the limit of its own runs, the ranking is by measured rates; a CPU quota for
-each server (--quota) makes this likely. If the load generator was the limit for one server, its
-rate is unknown. Then all servers are ranked by what a full core could serve: 1 / CPU time per
-request. This computed value includes neither waiting nor other work of the core. It also replaces
-the measured rates if other programs used a part of the server's CPU.
+If every server was the bottleneck of its own runs, the ranking is by measured rates; a CPU quota
+for each server (--quota) makes this likely. If the load generator was the bottleneck for one
+server, its rate is unknown. Then all servers are ranked by the capacity of a full core: 1 / CPU
+time per request. The capacity ignores waiting and other work of the core. The capacity also
+replaces the rates if other programs used the server's CPU.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -34,12 +34,12 @@ class Ranked(NamedTuple):
 
     subject: str
     place: int
-    """Its rank, from 1. No two servers of the same rank differ significantly."""
+    """The rank, from 1. No two servers of the same rank differ significantly."""
     spread: Spread
     """Requests per second."""
     close_to: tuple[str, ...] = ()
-    """Servers of better ranks that do not differ significantly from this server. Such servers
-    can exist, because "no significant difference" is not a transitive relation."""
+    """Servers of better ranks that do not differ significantly from this server. Such servers can
+    exist, because "no significant difference" is not transitive."""
 
 
 class Order(NamedTuple):
@@ -60,18 +60,19 @@ class Order(NamedTuple):
         where = f"{self.conditions.describe()}, {connections(self.level)}"
         if self.by == "rate":
             return f"Ranking by requests per second: {where}"
-        return f"Ranking by what a full core could serve (1 / CPU per request): {where}"
+        return f"Ranking by the capacity of a full core (1 / CPU per request): {where}"
 
 
 def orders(results: Results) -> list[Order]:
-    """Return a ranking for all conditions under which at least two servers have a figure."""
+    """Return a ranking for each set of conditions under which at least two servers have a
+    figure."""
     found = (order(results, conditions) for conditions in results.conditions())
     return [one for one in found if one]
 
 
 def order(results: Results, conditions: Conditions) -> Order | None:
-    """Return the ranking under some conditions; None if fewer than two servers have a rate. It
-    is made at the level that `best_level` returns."""
+    """Return the ranking under some conditions, at the level that `best_level` returns; None if
+    fewer than two servers have a rate."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]
@@ -103,23 +104,23 @@ def order(results: Results, conditions: Conditions) -> Order | None:
 
 
 def _at_limit(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs in which the server was the limit and was not disturbed; with a delay of
-    Redis, also the runs without a bottleneck."""
+    """Return the runs in which the server was the limit and was not disturbed. If Redis was
+    delayed, runs without a bottleneck are included."""
     limits = ("server", "none") if runs[0].conditions.redis_delay_ms else ("server",)
     return [run for run in runs if _limit_of(run) in limits]
 
 
 def _limit_of(run: Run) -> str:
-    """Return the bottleneck of a run: "others" if other programs also used the busy CPU of the
-    server. With a delay of Redis, other programs are ignored, because the server mostly waits."""
+    """Return the bottleneck of a run: "others" if other programs also used the server's busy CPU.
+    If Redis was delayed, other programs are ignored, because the server mostly waits."""
     found = "load" if run.lower_bound else run.bottleneck or "unknown"
     shared = not run.conditions.redis_delay_ms and run.disturbed
     return "others" if found == "server" and shared else found
 
 
 def _limit(runs: Sequence[Run]) -> str:
-    """Return the limit of most runs: "server" if the server was the limit of more than half,
-    otherwise the most frequent other limit."""
+    """Return "server" if the server was the limit in more than half of the runs, otherwise the most
+    frequent other limit."""
     if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
     seen = Counter(map(_limit_of, runs))
@@ -128,7 +129,7 @@ def _limit(runs: Sequence[Run]) -> str:
 
 
 def _ranked(spreads: dict[str, Spread]) -> Iterator[Ranked]:
-    """Yield the servers with their ranks; the servers of a rank do not differ significantly."""
+    """Yield the servers with their ranks. Servers of one rank do not differ significantly."""
     place, sharers, better = 0, list[str](), list[str]()
     for number, name in enumerate(sorted(spreads, key=lambda n: -spreads[n].median), 1):
         close = {n for n in spreads if verdict(spreads[n], spreads[name]) == "same"}
@@ -142,7 +143,7 @@ NOT_THE_SERVER = {
     "load": "the load generator was at its limit with {}",
     "redis": "Redis was at its limit with {}",
     "nginx": "nginx was at its limit with {}",
-    "none": "{} had to wait, or to share the CPU with something else",
+    "none": "{} had to wait, or to share the CPU with other programs",
     "others": "other programs used the CPU of {}",
     "unknown": "the limit of {} is unknown",
 }
@@ -163,7 +164,7 @@ def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]
     by = grouped((limit, name) for name, limit in others.items())
     said = "; ".join(NOT_THE_SERVER[limit].format(", ".join(names)) for limit, names in by.items())
     tried = f" even with {of_a_core(conditions.quota)}" if conditions.quota else ""
-    cannot = ". The machine could not give servers a CPU quota (--quota)"
+    cannot = ". The machine does not support CPU quotas for servers (--quota)"
     cannot = cannot if results.slicing == "" else ""
     why = f"Not by measured rates, because not all servers were at their limit{tried}"
     return f"{why}: {said}{cannot}."

@@ -19,12 +19,12 @@ HEAD_LINES = 5
 """Lines of the title, the head and the rules."""
 NOTES_LIVE = 3
 SERVERS_ACROSS = 8
-"""The most servers in a table at the end of a sweep; more do not fit into a terminal."""
+"""The most servers in a table at the end of a sweep, because terminals are narrow."""
 STYLE = {"failed": "red", "skipped": "yellow"}
 
 
 Notes: TypeAlias = dict[str, list[Point]]
-"""The data points without a result, by reason. Reasons are numbered from 1 in this order."""
+"""The data points without a result, by reason. The reasons are numbered from 1."""
 
 
 def _lines(notes: Notes) -> list[Text]:
@@ -45,8 +45,8 @@ def _places(cells: Sequence[Point]) -> str:
 def result_table(
     results: Results, current: RunSpec | None = None, lines: int | None = None
 ) -> RenderableType:
-    """Return the tables of the results so far, one for each set of conditions, with the reasons of
-    missing results below them.
+    """Return the tables of the results so far, one for each set of conditions. Below are the
+    reasons for missing results.
 
     `current`: the run in progress. If `lines` is given, only the current conditions, the levels
     near the current level and the last NOTES_LIVE notes are shown. At the end of a sweep empty rows
@@ -93,7 +93,7 @@ def _one_table(
 
 
 def _parts(subjects: Sequence[str]) -> list[Sequence[str]]:
-    """Split the servers into as few parts as possible, of about the same length."""
+    """Split the servers into as few parts as possible, of about equal length."""
     count = max(1, math.ceil(len(subjects) / SERVERS_ACROSS))
     length = max(1, math.ceil(len(subjects) / count))
     return [subjects[at : at + length] for at in range(0, len(subjects), length)]
@@ -117,7 +117,7 @@ def _legend(cells: Collection[Point]) -> list[Text]:
 def _field(
     cell: Point | None, subject: str, level: int, current: RunSpec | None, notes: Notes
 ) -> Field:
-    """Return a rate, with the spread of several runs; or the error with its note's number."""
+    """Return a rate, with the spread of several runs; or the error with the number of its note."""
     if current and (current.subject, current.concurrency) == (subject, level):
         return Field("...", style="bold cyan")
     if cell is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Check the expectations of a study: limits for figures, or for ratios of two servers' figures.
 
-An expectation is checked if its data were measured. The ratio of the baseline is shown, too. If
-even the baseline misses a limit, the limit is out of reach on this machine.
+An expectation is checked if its data were measured. The baseline's ratio is also shown. If even the
+baseline misses a limit, this machine cannot reach the limit.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class Comparison(NamedTuple):
     against: Point | None
     """None: the limit is for the figure itself."""
     least: float | None = None
-    """The ratio if the server is replaced by its baseline; None: not measured."""
+    """The ratio with the server's baseline in place of the server; None: not measured."""
 
     @property
     def value(self) -> float | None:
@@ -46,7 +46,8 @@ class Comparison(NamedTuple):
 
     @property
     def judged(self) -> bool:
-        """Return whether it counts as met or missed: it has a limit, or a figure is missing."""
+        """Return whether the comparison is met or missed: it has a limit, or a figure is
+        missing."""
         return self.expect.limit is not None or self.value is None
 
     @property
@@ -68,7 +69,7 @@ def _within(value: float, expect: Expect) -> bool:
 
 
 def expected_of(results: Results) -> list[Expect]:
-    """Return the expectations in a record; if it has none, those of measure.toml."""
+    """Return the expectations in a record; if it has none, return measure.toml's expectations."""
     said = toml_of(STANDARD)["expect"]
     standard = [Expect.model_validate(one) for one in said] if isinstance(said, list) else []
     return results.expect or standard
@@ -93,7 +94,7 @@ def comparisons(results: Results, expected: Sequence[Expect]) -> list[Comparison
 
 def _applies(expect: Expect, key: CellKey, expected: Sequence[Expect]) -> bool:
     """Return whether an expectation applies to a configuration. No expectation applies to a
-    baseline, because servers are compared with it."""
+    baseline."""
     asked, wanted = key.conditions, {**USUAL, **expect.conditions}
     if expect.server not in ("", key.subject) or key.is_baseline:
         return False
@@ -121,8 +122,8 @@ def _other(expect: Expect, key: CellKey, name: str) -> CellKey:
 
 
 def _least(what: CellKey, against: CellKey, points: Points, key: str) -> float | None:
-    """Return the baseline's ratio to the other side. If a server is compared with itself, the
-    baseline is compared with itself, too. None if the other side is the baseline."""
+    """Return the baseline's ratio to the other side; None if the other side is the baseline. If a
+    server is compared with itself, so is the baseline."""
     if against.subject == what.baseline.subject:
         return None
     if against.subject == what.subject:
@@ -139,9 +140,9 @@ TABLES: dict[str, Sequence[str]] = {
 
 
 def show(results: Results, expected: Sequence[Expect], out: Console, every: bool = False) -> int:
-    """Print the measured data and the limits. Return 0 if all limits are met; 1 if one is missed
-    or has no valid result, or if the sweep is not complete. `every`: each expectation must have
-    data."""
+    """Print the measured data and the limits. Return 0 if all limits are met; 1 if a limit is
+    missed or has no valid result, or if the sweep is not complete. `every`: each expectation must
+    have data."""
     compared, cells = comparisons(results, expected), data_points(results).values()
     rated = [one for one in compared if not one.what.conditions.asks_once]
     sizes = [(one.what, _verdict(one)) for one in compared if one.what.conditions.asks_once]
@@ -161,12 +162,12 @@ def show(results: Results, expected: Sequence[Expect], out: Console, every: bool
     met += [cell.state == "held" for cell, _ in (*many, *traced)]
     for number, expect in enumerate(expected if every else (), 1):
         if not any(one.expect is expect for one in compared):
-            say(out, f"expect[{number}] applies to nothing that was measured")
+            say(out, f"expect[{number}] applies to no measured configuration")
             met.append(False)
     out.print(f"{sum(met)} of {len(met)} met" if met else "These results have no targets.")
     if beyond := sum(one.out_of_reach for one in compared):
         missed = plural(beyond, "missed target is", "missed targets are")
-        out.print(f"{missed} out of reach, because the baseline misses the same limit.")
+        out.print(f"{missed} out of reach, because the baseline also misses the limit.")
     return int(results.state != "complete" or not met or not all(met))
 
 
@@ -217,7 +218,7 @@ def _figure_table(points: Iterable[tuple[Point, str]], keys: Sequence[str]) -> T
 
 
 def _often(point: Point) -> str:
-    """Return the frequent system calls of a traced server, each with its number per request."""
+    """Return the frequent system calls of a traced server, with their numbers per request."""
     calls = point.typical and point.typical.calls
     return ", ".join(f"{name} {number:.2f}" for name, number in calls.often) if calls else ""
 

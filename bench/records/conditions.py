@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A configuration: a server under test, the conditions of the measurement, a concurrency level. A
 condition is a field of Conditions and a table of conditions.toml. Command line, titles, file names,
-CSV and exports are derived from the two, see docs/how-to/extend-the-benchmark.md."""
+CSV and exports are derived from both, see docs/how-to/extend-the-benchmark.md."""
 
 from pathlib import Path
 from typing import NamedTuple, get_args, get_type_hints
@@ -52,12 +52,12 @@ class Conditions(NamedTuple):
 
     @property
     def server_keeps(self) -> bool:
-        """Return whether the connections to the server itself are kept."""
+        """Return whether the server itself has persistent connections."""
         return self.keep_alive if self.balancer == "none" else self.balancer == "keep"
 
     @property
     def rated(self) -> bool:
-        """Return whether the result is a rate; memory and system calls have other figures."""
+        """Return whether the result is a rate, not e.g. memory or a number of system calls."""
         return self.mode not in PROBES
 
     @property
@@ -132,7 +132,7 @@ class Aspect(BaseModel):
     about: str = Field(alias="help")
     """The help of the option; {known}: the known words."""
     kind: str = ""
-    """What a word names, for error messages: "unknown optimisation: x"."""
+    """The kind of value, for error messages: "unknown optimisation: x"."""
     read: str = ""
     """The function of `bench.records.values` that parses a word; empty: `known` has all words."""
     words: str | dict[str, str]
@@ -172,7 +172,7 @@ class Aspect(BaseModel):
         return one_of(self.kind, word, self.known)
 
     def word(self, value: Value) -> str:
-        """Return a value as the word that `parse` reads; a share is in per cent."""
+        """Return a value as the word that `parse` reads; a quota is in per cent."""
         return as_typed(100 * float(value or 0) if self.read == "quota" else value)
 
     def text(self, value: Value) -> str:

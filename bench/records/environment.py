@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Models of the machines of a sweep, their limits and versions."""
+"""Models of a sweep's machines, their limits and the versions of programs."""
 
 from datetime import datetime
 from enum import Enum
@@ -12,7 +12,7 @@ from bench.records.words import plural
 
 
 class Machine(BaseModel):
-    """The machine that the sweep ran on. None: unknown, or not in an older file."""
+    """The machine that the sweep ran on. None: unknown, or missing in an older file."""
 
     system: str | None = None
     kernel: str | None = None
@@ -138,11 +138,11 @@ class Finding(BaseModel):
     have: str
     need: str
     levels: list[int]
-    """The affected levels: all concurrent connections; for ab's own limit only those of ab."""
+    """The affected levels: all concurrent connections; for ab's own limit only ab's connections."""
     impossible: bool = False
     """True: these levels are skipped. False: they are run, but may fail or be slower."""
     consequence: str
-    """The effect of the limit, in half a sentence."""
+    """The effect of the limit, as a part of a sentence."""
     fix: str
     """The command that raises the limit, or other advice."""
 
@@ -152,9 +152,8 @@ class Finding(BaseModel):
 
 
 class Head(BaseModel):
-    """The head of the record of a sweep or a robustness test: schema, start, command, machine,
-    versions and CPU placement. (Subclasses also name BaseModel as a base class, because ruff checks
-    each file alone.)"""
+    """The fields that the records of sweeps and robustness tests share. (Subclasses also name
+    BaseModel as a base class, because ruff checks each file alone.)"""
 
     schema_name: str
     schema_version: int

@@ -19,7 +19,7 @@ class Interrupted(Exception):
 
     @property
     def exit_status(self) -> int:
-        """Return the exit status by which a shell knows the signal: 130 for Ctrl-C."""
+        """Return the exit status that shells use for this signal, e.g. 130 for Ctrl-C."""
         return 128 + self.number
 
 

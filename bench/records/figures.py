@@ -11,18 +11,18 @@ Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
 Generator = Literal["ab", "wrk", "wrk-pipelined"]
 """The load generator of the closed loop: ab with HTTP/1.0, or wrk with HTTP/1.1."""
 Cores = Literal["one", "all"]
-"""The cores of a server: a core of its own, or all cores, shared with other processes."""
+"""The cores of a server: its own core, or all cores, shared with other processes."""
 Balancer = Literal["none", "close", "keep"]
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "baseline", "reference"]
 Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
 """The method that measures a server. closed: a connection sends its next request after the previous
-answer; open: requests are sent at a constant rate; parked: each connection gets one answer and is
-kept; pending: each connection sends one request, and Redis is paused, so that none is answered. The
-other modes use the load of the closed loop. traced: system calls are counted; sampled: a profiler
-takes thousands of samples a second; counted: instructions are counted."""
+answer. open: requests are sent at a constant rate. parked: each connection gets one answer and
+stays open. pending: each connection sends one request, but Redis is paused, so no request is
+answered. The other modes use the load of the closed loop. traced: strace counts system calls.
+sampled: a profiler takes samples. counted: callgrind counts instructions."""
 PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
-"""The modes without a rate, but with other figures."""
+"""The modes that measure other figures than a rate."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -43,7 +43,7 @@ def total(values: Sequence[float | None]) -> float | None:
 
 
 class Latency(BaseModel):
-    """The times of requests as clients saw them, in milliseconds, from data of each request."""
+    """The times of requests in milliseconds, measured by the client."""
 
     p50: float
     p90: float
@@ -71,7 +71,7 @@ class TcpProblems(BaseModel):
 
 class ProcessFigures(TcpProblems):
     """The figures of the server under load: all its processes and threads, ended ones included.
-    Figures of several instances are added. The TCP problems are those of the server's hosts."""
+    Figures of several instances are added. The TCP problems are counted on the server's hosts."""
 
     cpu_user_s: float
     cpu_system_s: float
@@ -79,10 +79,10 @@ class ProcessFigures(TcpProblems):
     cpu_user_us_per_request: float
     cpu_system_us_per_request: float
     cpu_share: float | None = None
-    """CPU time divided by the time of the load: 1.0 is one core, busy all the time."""
+    """CPU time divided by the time of the load: 1.0 is one core, always busy."""
     quota_used: float | None = None
-    """CPU time divided by what the quota allowed during the load: 1.0 is the whole quota. With
-    several instances, their maximum. None: no quota."""
+    """CPU time divided by the quota for the time of the load: 1.0 is the whole quota. Several
+    instances: their maximum. None: no quota."""
     throttled_share: float | None = None
     """The share of the quota's periods in which the server used up the quota and was stopped."""
     foreign_share: float | None = None
@@ -90,12 +90,12 @@ class ProcessFigures(TcpProblems):
     voluntary_switches_per_request: float | None = None
     """Context switches because the server had to wait."""
     involuntary_switches_per_request: float | None = None
-    """Context switches because the kernel took the CPU away from the server."""
+    """Context switches because the kernel preempted the server."""
     page_faults_per_request: float | None = None
     """Page faults, copies of pages included; faults after a fork count for the child."""
     pss_peak_mb: float | None = None
-    """Proportional set size: a page that n processes share counts 1/n in each of them. So, unlike
-    resident sizes, the sizes of all processes can be added."""
+    """Proportional set size: a page that n processes share counts 1/n in each of them. So the
+    proportional sizes of all processes can be added, unlike resident sizes."""
     pss_mean_mb: float | None = None
     processes_peak: int | None = None
     threads_peak: int | None = None
@@ -128,8 +128,8 @@ class OtherProcess(BaseModel):
 
 
 class LittlesLaw(BaseModel):
-    """Little's law: concurrency = rate x mean time. The rate and the mean are measured separately:
-    the rate by this program's clock, the mean from the times of all requests."""
+    """Little's law: concurrency = rate x mean time. This program's clock measures the rate. The
+    mean is from the times of all requests."""
 
     concurrency: int
     rate: float
@@ -187,7 +187,7 @@ class AbFigures(BaseModel):
     seconds: float
     requests_per_second: float
     mean_ms: float
-    """Mean time of a request as its client saw it."""
+    """Mean time of a request, measured by the client."""
     percentiles_ms: dict[str, float] = {}
     """The time within which N % of the requests were served, by N; "100" is the longest time."""
 
@@ -253,11 +253,11 @@ class ServerStatistics(BaseModel):
 
 
 QUIET = 0.10
-"""The largest share of the server's CPU that other processes use on a quiet machine (median)."""
+"""The largest median share of the server's CPU that other processes use on a quiet machine."""
 
 
 class MemoryFigures(BaseModel):
-    """The memory of many connections to a server, in bytes, of all its processes."""
+    """The memory of all processes of a server with many connections, in bytes."""
 
     connections: int = Field(gt=0)
     before: int
@@ -305,7 +305,7 @@ class Frame(BaseModel):
 
     @property
     def own(self) -> int:
-        """Return the count of the function without that of its stored callees."""
+        """Return the count of the function without the counts of its stored callees."""
         return self.count - sum(frame.count for frame in self.below)
 
 
@@ -313,8 +313,8 @@ class StackFigures(BaseModel):
     """The function stacks of a server under load."""
 
     how: Literal["perf", "pprof", "callgrind"]
-    """perf: samples of the server's CPU time, in the kernel too if that was allowed; pprof: samples
-    by Go's runtime; callgrind: instructions, of user space alone."""
+    """perf: samples of CPU time, if permitted also in the kernel; pprof: samples by Go's runtime;
+    callgrind: instructions in user space only."""
     kernel: bool
     """Whether functions of the kernel are included."""
     user_share: float | None = None

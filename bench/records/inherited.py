@@ -7,7 +7,7 @@ import pwd
 from pathlib import Path
 
 FOREIGN = Path(__file__).resolve().parents[2] / "scripts" / "foreign-variables"
-"""Names and patterns of variables, one a line; the Makefile and the scripts read this file, too."""
+"""Names and patterns of variables, one a line. The Makefile and the scripts also read this file."""
 
 
 def forget_foreign_variables() -> None:

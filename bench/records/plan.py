@@ -30,7 +30,7 @@ class Plan:
     subjects: tuple[str, ...] | None = None
     """Names of servers under test; None: the project's servers."""
     baselines: bool = False
-    """Whether the baselines of these servers are measured, too."""
+    """Whether the baselines of these servers are also measured."""
 
     def values(self, name: str) -> tuple[Value, ...]:
         """Return the values of one condition."""
@@ -55,7 +55,7 @@ class RunSpec:
 
     @property
     def connections(self) -> int:
-        """Return the server's concurrent connections: those of the load and the idle ones."""
+        """Return the server's number of concurrent connections, idle ones included."""
         return self.concurrency + self.conditions.idle
 
     @property
@@ -66,8 +66,8 @@ class RunSpec:
         return 0 if other else self.concurrency
 
     def ended_connections(self, at: Role | None = None) -> int:
-        """Return how many connections of the run, without the warm-up, end at the servers or at
-        nginx, as `at` says (None: at both)."""
+        """Return how many connections of the run end at the servers or at nginx, as `at` says
+        (None: at both). The warm-up is not counted."""
         conditions = self.conditions
         of_clients = self.connections
         if not conditions.keep_alive:

@@ -17,16 +17,16 @@ from bench.records.results import Results
 from bench.records.run import Held, Reason, Run
 
 LEAST_NOISE = 0.03
-"""Smaller differences are never reported as a change."""
+"""Smaller differences are never significant."""
 NOISE_OF_ONE = 0.10
 """The assumed noise of a single run."""
 
 
 class Metric(NamedTuple):
-    """One kind of figure of a run: a row of metrics.csv. `read` in the file is the path of an
-    attribute of the run, or the ratio of two paths. Of several paths, the first path whose first
-    attribute the run has is used: a file of version 1 has no process figures and no latency, so the
-    server's final statistics and ab's summary are used."""
+    """One kind of figure of a run: a row of metrics.csv. The column `read` has the path of an
+    attribute of the run, or the ratio of two paths. If there are several paths, the first path
+    whose first attribute the run has is used. Files of version 1, for example, have no process
+    figures and no latency."""
 
     key: str
     label: str
@@ -63,7 +63,8 @@ with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") 
     _, *_ROWS = csv.reader(_file)
 BY_KEY = {key: Metric(key, *more) for key, *more in _ROWS}
 METRICS = tuple(metric for metric in BY_KEY.values() if metric.exported == "yes")
-"""The figures of the exports, in the order of their columns. Others are used for calculations."""
+"""The figures of the exports, in the order of their columns. The other figures are for
+calculations."""
 PERCENTILES = ("p50", "p90", "p99", "p999", "max")
 HOST_FIGURES = tuple(name for name in HostFigures.model_fields if name not in ("role", "name"))
 
@@ -105,14 +106,14 @@ def verdict(
 
 
 def spread_of(runs: Iterable[Run], key: str) -> Spread | None:
-    """Return one kind of figure of the valid runs that have it; None if no run has it."""
+    """Return a figure's spread over the valid runs that have it; None if no run has it."""
     read = (BY_KEY[key].read(run) for run in runs if run.state == "held")
     known = [float(value) for value in read if value is not None]
     return Spread.of(known) if known else None
 
 
 class Point:
-    """The data point of one configuration. It has figures only if all of its runs are valid."""
+    """The data point of one configuration, with figures only if all of its runs are valid."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         first = runs[0]
@@ -167,8 +168,8 @@ class Point:
 
     @property
     def disturbed(self) -> bool:
-        """Return whether other programs used much of the server's CPU, in the median of the runs.
-        False if the server used up its CPU quota."""
+        """Return whether other programs used much of the server's CPU (median of the runs). False
+        if the server used up its CPU quota."""
         found = (BY_KEY["foreign_share"].read(run) for run in self.runs)
         known = [share for share in found if share is not None]
         sliced = self.conditions.quota and self.bottleneck == "server"
@@ -186,8 +187,7 @@ class Point:
     @cached_property
     def _bounded(self) -> Run | None:
         """Return the first run that makes the median a lower bound: the load generator was at its
-        limit, and the rate is not above the median (of an even number of runs: the upper of the
-        two middle rates). None if there is no such run."""
+        limit, and the rate is not above the upper median. None if no run does."""
         rated = [(run, rate) for run in self.runs if (rate := run.requests_per_second) is not None]
         if not self.held:
             return None
@@ -238,8 +238,8 @@ def data_points(results: Results) -> dict[CellKey, Point]:
 
 
 def best_level(points: Iterable[Point]) -> int:
-    """Return the level at which servers are compared: the level with most valid points; if there
-    are several, the level with most runs, then the highest. 0 without points."""
+    """Return the level at which servers are compared: the level with most valid points. Of equal
+    levels, the level with most runs is returned, then the highest. 0 without points."""
     levels: dict[int, list[int]] = {}
     for point in points:
         levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])
@@ -248,7 +248,8 @@ def best_level(points: Iterable[Point]) -> int:
 
 def ratios(above: Point | None, below: Point | None, key: str) -> dict[int, float]:
     """Return the ratios of two data points by the number of the run; empty unless all runs of both
-    have the figure. A disturbance of the machine affects two runs with the same number equally."""
+    have the figure. Two runs with the same number are close in time, so a disturbance affects both
+    equally."""
     over, under = (point.by_run(key) if point else {} for point in (above, below))
     return {number: over[number] / under[number] for number in over if under.get(number)}
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The stored data of a sweep: results.json (everything) and results.csv (a row for each run).
-After every run, new files replace both, so there are complete files even after SIGKILL.
+"""The stored data of a sweep: results.json (everything) and results.csv (a row for each run). After
+every run, new files replace both, so there are complete files even after SIGKILL.
 
-The schema of results.json is this module's models. `schema_version` is increased if a reader of the
-older schema would misread the newer one. Files of versions 1 to 3 can be read: missing fields are
-None or the default. In version 1 the server under test was in `server`, and the workload was a
-path. Version 2 had one machine and one instance only. Version 3 had other names for baselines and
+The models of this module are the schema of results.json. `schema_version` is increased if older
+programs would misread the new files. Files of versions 1 to 3 can be read: missing fields are None
+or the default. In version 1 the server under test was in `server`, and the workload was a path.
+Version 2 had one machine and one instance only. Version 3 had other names for baselines and
 reference servers.
 """
 
@@ -30,7 +30,7 @@ class Published(BaseModel):
     system: str
     """The server's name in the publication, with its version."""
     subject: str
-    """The name of today's server that is compared with it."""
+    """The name of the measured server that is compared with it."""
     workload: str
     keep_alive: bool = False
     cores: Cores = "one"
@@ -39,7 +39,7 @@ class Published(BaseModel):
     at: int
     """Today's level that this row is compared with."""
     requests_per_second: float | None = None
-    """None: not completed, or not printed."""
+    """None: the run was not completed, or the rate was not published."""
     note: str = ""
 
 
@@ -96,7 +96,7 @@ BASELINE, ITSELF = OTHER_SIDES = ("baseline", "itself")
 
 class Expect(BaseModel):
     """An expectation of a study: a limit for a figure, or for its ratio to another server's figure.
-    Keys that are no fields are conditions, each with its value."""
+    All other keys are conditions with their values."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -105,13 +105,13 @@ class Expect(BaseModel):
     server: str = ""
     """Empty: each server that no other expectation names."""
     versus: tuple[str, ...] = ()
-    """The servers of the other side, or OTHER_SIDES; empty: the limit is for the figure itself."""
+    """Server names or OTHER_SIDES, for ratios; empty: the limit is for the figure itself."""
     workloads: tuple[str, ...] = ()
     """Empty: each workload."""
     level: int | None = None
     """The number of connections; None: each number."""
     than: dict[str, bool | int | float | str] = {}
-    """Conditions, `workload` and `level` of the other side, if they differ."""
+    """The conditions, `workload` and `level` of the other side that differ."""
     limit: float | None = None
     """None: the ratio is shown without a target."""
     sense: Literal["at most", "at least"] = "at most"
@@ -144,7 +144,7 @@ SCHEMA_VERSION = 4
 
 
 class KeptOptions(BaseModel):
-    """The options of a sweep that are stored, so that it can be resumed."""
+    """The options of a sweep that are stored for resuming it."""
 
     model_config = ConfigDict(frozen=True, revalidate_instances="subclass-instances")
 
@@ -198,8 +198,8 @@ class Results(Head, BaseModel):
     servers: list[str] = []
     """The servers under test, in the order in which they are shown."""
     stalled_by: dict[str, str] = {}
-    """The number of silent clients that block all others, by server: "one", "workers" (one for each
-    worker), or "none". Older records may have another word. Empty: not recorded."""
+    """The number of silent clients that block all other clients, by server: "one", "workers" (one
+    for each worker), or "none". Older records may have another word. Empty: not recorded."""
     slicing: str | None = None
     """The method of CPU quotas; empty: not possible. None: not recorded."""
     levels: list[int] = []
@@ -219,8 +219,8 @@ class Results(Head, BaseModel):
         return list(dict.fromkeys(run.conditions for run in self.runs))
 
     def circumstances(self) -> dict[str, object]:
-        """Return what all figures depend on, by name: the machine, and the versions of the
-        programs. Values that were not recorded are left out."""
+        """Return the facts that affect all figures, by name: the machine, and the versions of the
+        programs. Unrecorded facts are left out."""
         versions = self.versions.model_dump(include={"ab", "oha", "wrk", "redis", "nginx"})
         found: dict[str, object] = {"kernel": self.machine.kernel, "CPU": self.machine.cpu_model}
         found |= {"CPUs": self.machine.cpus, "sources": self.versions.sources, **versions}

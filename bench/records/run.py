@@ -77,7 +77,7 @@ class Run(BaseModel):
     state: Held
     reason: Reason | None = None
     outlier: bool = False
-    """Whether the run differs much from the others of its configuration; it still counts."""
+    """Whether the rate differs much from the other runs' rates; an outlier still counts."""
     requests: int = Field(gt=0)
     """The planned number of requests."""
     started: datetime | None = None
@@ -87,7 +87,7 @@ class Run(BaseModel):
     """Additional seconds until older connections left TIME_WAIT, see `bench.host.kernel`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
-    """How often the server closed an idle connection during the load, which was opened again."""
+    """The number of idle connections that the server closed during the load; all were reopened."""
     ab_command: list[str] = []
     """The load generator's command line, also for other generators than ab."""
     ab: AbFigures | None = None
@@ -107,11 +107,11 @@ class Run(BaseModel):
     hosts: list[HostFigures] = []
     """The hosts during the load; empty if everything ran on one machine."""
     bottleneck: Bottleneck | None = None
-    """The process that was at its limit; "none" if no process was."""
+    """The process at its limit; "none": no process was at its limit."""
     bottleneck_host: str | None = None
     """The name of the host at its limit; None: no host, or everything ran on one machine."""
     lower_bound: bool = False
-    """The load generator was at its limit, the server was not: the server may be faster."""
+    """True: only the load generator was at its limit, so the server may be faster."""
     littles_law: LittlesLaw | None = None
     server_statistics: ServerStatistics | None = None
     """The server's own counts; reference servers and baselines print none."""

@@ -28,7 +28,7 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters (e.g. of a terminal), surrogates, and others that XML does not allow."""
 LARGEST = 1e30
-"""All numbers must be smaller than this number, so that their sums and ratios are finite."""
+"""All numbers must be smaller than this number, so their sums and ratios are finite."""
 OLD_NAMES = {
     re.compile(r'"floor(s?|-\w+)"'): r'"baseline\1"',
     re.compile(r'"stranger(s?)"'): r'"reference\1"',
@@ -38,8 +38,8 @@ OLD_NAMES = {
 
 
 def read(path: Path) -> Json:
-    """Return a file's content; each character of NOT_FOR_TEXT is replaced by U+FFFD. Raises
-    UserError if the file cannot be read, is not JSON, or has invalid numbers."""
+    """Return a file's content, with U+FFFD for each character of NOT_FOR_TEXT. Raises UserError if
+    the file cannot be read, is not JSON, or has invalid numbers."""
     try:
         text = path.read_text()
         for old, todays in OLD_NAMES.items():
@@ -130,7 +130,7 @@ def csv_row(run: Run) -> dict[str, Json]:
 
 
 def csv_of(columns: Collection[str], rows: Iterable[Mapping[str, Json]]) -> str:
-    """Return rows as CSV with a head line; missing values are empty."""
+    """Return rows as CSV with a header line; missing values are empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
     writer.writeheader()
@@ -234,7 +234,7 @@ def _down_to_kernel(frame: Frame) -> Frame:
 
 
 def replace(path: Path, content: str | bytes) -> None:
-    """Replace a file atomically, so that no reader sees a part of it. Symbolic links are not
+    """Replace a file atomically, so no process reads a partial file. Symbolic links are not
     followed, because the folder may be untrusted. Raises OSError and leaves no partial file."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The stored data of a robustness test, torture.json, and its verdicts. The project's servers must
-keep the promises that `broken` checks; reference servers make none. A server that is slow *during*
-an attack breaks no promise: the figure shows how slow it was."""
+keep the promises that `broken` checks; reference servers make no promises. A server that is only
+slow during an attack breaks no promise."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,14 +23,15 @@ Verdict = Literal[
     "served", "slower", "much slower", "waiting", "broken", "no figure", "left out", "not reached"
 ]
 LEAST: dict[Verdict, float] = {"served": 0.9, "slower": 0.5, "much slower": 0.1}
-"""The least share of the rate before the attack for each of these verdicts."""
+"""The least rate during the attack for each verdict, as a share of the rate before."""
 QUIET_SHARE = 0.7
-"""The least share of the requested rate before the attack; with less, a test is disturbed."""
+"""A test is disturbed if visitors get less than this share of their requested rate before the
+attack."""
 STARVED_SHARE = 0.2
-"""The largest share of the time until the attack ends for which server or visitors may wait for a
-CPU; with more, a test is disturbed."""
+"""A test is disturbed if server or visitors wait for a CPU for a larger share of the time until the
+attack ends."""
 BACK_SECONDS = 15.0
-"""The time limit of a server's recovery: longer than the 10 s for which a client can block it."""
+"""The time limit for a server's recovery. A client can block a server for 10 s."""
 SLICE = 0.1
 """The length of the intervals of `TortureCell.course`, in seconds."""
 
@@ -48,7 +49,7 @@ class AttackFacts(BaseModel):
     excused: Sequence[str] = []
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
-    """Whether the crowd is well-behaved, so that its missing responses count as lost."""
+    """Whether the crowd's missing responses count as lost, because it is well-behaved."""
     crowd_promised: bool = False
     """Whether each client of the crowd must get a response."""
 
@@ -58,7 +59,7 @@ class Phase(BaseModel):
 
     seconds: float
     rate: float
-    """Good responses per second to the rated visitors, median of intervals of 0.1 s."""
+    """Good responses per second to the rated visitors: the median of intervals of 0.1 s."""
     outcomes: dict[str, int] = {}
     """The outcomes of all visitors' requests."""
     why: dict[str, dict[str, int]] = {}
@@ -125,12 +126,12 @@ class TortureCell(BaseModel):
     """Good responses to the rated visitors in each interval of 0.1 s from the start."""
     attack_from_s: float = 0.0
     attack_to_s: float = 0.0
-    """The start and the end of the attack within `course`."""
+    """The start and the end of the attack in `course`, in seconds."""
     wanted: float = 0.0
     """The rate of the rated visitors with an infinitely fast server, in pages/s."""
     starved_s: float = 0.0
     """The seconds for which the server (before the attack) and the visitors (until the attack ends)
-    were runnable and did not run."""
+    were runnable but did not run."""
     crowd: CrowdTally | None = None
     killed: int = 0
     """The number of killed children."""
@@ -170,7 +171,7 @@ class Record(Head, BaseModel):
     cells: list[TortureCell] = []
 
     @model_validator(mode="after")
-    def _knows_its_attacks(self) -> "Record":
+    def _check_attacks(self) -> "Record":
         known = {facts.name for facts in self.attacks}
         if unknown := {cell.attack for cell in self.cells} - known:
             raise ValueError(f"attacks without a description: {', '.join(sorted(unknown))}")
@@ -191,8 +192,8 @@ class Record(Head, BaseModel):
 
 
 def disturbed(cell: TortureCell) -> bool:
-    """Return whether server or visitors did not get enough CPU time, or visitors got too few
-    responses even before the attack (the server may cause this, too)."""
+    """Return whether server or visitors had too little CPU time, or visitors too few responses
+    before the attack. A slow server can also cause too few responses."""
     if cell.before is None:
         return False
     late = cell.starved_s > STARVED_SHARE * max(cell.attack_to_s, 0.1)
@@ -212,8 +213,8 @@ def since(cell: TortureCell) -> list[Phase]:
 
 
 def lost(cell: TortureCell, facts: AttackFacts) -> dict[str, int]:
-    """Return by outcome how many requests of visitors (and of the crowd, if `crowd_counts`) were
-    lost since the attack began."""
+    """Return the visitors' lost requests since the attack began, by outcome. The crowd's requests
+    are included if `crowd_counts`."""
     parts = [phase.outcomes for phase in since(cell)]
     if cell.crowd and facts.crowd_counts:
         parts.append(cell.crowd.answers)
@@ -250,10 +251,10 @@ def broken(cell: TortureCell, facts: AttackFacts) -> list[str]:
         found.append(f"{cell.died.words} by itself")
     elif cell.back_after_s is None:
         found.append(f"had not recovered {BACK_SECONDS:.0f} s after the attack")
-    return [*found, *_lost_for_good(cell, facts), *_not_put_away(cell)]
+    return [*found, *_losses(cell, facts), *_left_behind(cell)]
 
 
-def _lost_for_good(cell: TortureCell, facts: AttackFacts) -> list[str]:
+def _losses(cell: TortureCell, facts: AttackFacts) -> list[str]:
     wrong = sum(p.outcomes.get("wrong", 0) for p in (cell.before, *since(cell)) if p)
     calm = [p.outcomes for p in (cell.before, cell.after) if p]
     bad = sum(n for part in calm for outcome, n in part.items() if outcome != "good")
@@ -272,7 +273,7 @@ def _lost_for_good(cell: TortureCell, facts: AttackFacts) -> list[str]:
     return [words for words, count in found.items() if count]
 
 
-def _not_put_away(cell: TortureCell) -> list[str]:
+def _left_behind(cell: TortureCell) -> list[str]:
     left = cell.left_over
     kinds = {
         plural(left.connections, "connection"): left.connections,
@@ -289,7 +290,7 @@ def _not_put_away(cell: TortureCell) -> list[str]:
 
 
 def is_record(path: Path) -> bool:
-    """Return whether `path` or a file in the folder `path` has the name of a record."""
+    """Return whether `path` is a record or a folder with a record, by the file's name."""
     file = store.file_of(path, FILE)
     return file.name == FILE and file.is_file()
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Parse words of the command line, and read TOML files. A function raises UserError if a word is
-invalid."""
+"""Parse words of the command line, and read TOML files. An invalid word raises UserError."""
 
 import argparse
 import difflib
@@ -24,7 +23,7 @@ else:
 LONGEST_DELAY_MS = 1500
 """The longest delay of Redis' replies: shorter than the servers' timeout for Redis, 2 s."""
 LEAST_QUOTA = 10
-"""The kernel's least quota is 1 ms per period, and our period is 10 ms."""
+"""The least quota in per cent: the kernel's minimum is 1 ms, in a period of 10 ms."""
 
 
 def toml_of(file: Path) -> dict[str, object]:
@@ -54,7 +53,7 @@ Read = TypeVar("Read")
 
 
 def value_of(option: str, text: str, parse: Callable[[str], Read], example: str = "") -> Read:
-    """Return the value of an option. A UserError of `parse` gets the option and the example."""
+    """Return the value of an option. Add the option and the example to a UserError of `parse`."""
     try:
         return parse(text)
     except UserError as error:
@@ -69,7 +68,7 @@ def add_value(
     example: str,
     **more: object,
 ) -> None:
-    """Add an option with one value to a command line; a wrong value is reported by `value_of`."""
+    """Add an option with one value to a command line; `value_of` reports a wrong value."""
     read = partial(value_of, option, parse=parse, example=example)
     parser.add_argument(option, type=read, **more)  # type: ignore[arg-type]
 
@@ -80,7 +79,7 @@ def add_size(
     requests: int | None = None,
     connections: int | None = None,
 ) -> None:
-    """Add the options for the size of a measurement, with these defaults (None: the study's)."""
+    """Add the options for the size of a measurement. Default None: the number in the study."""
     for option, default, what in (
         ("--runs", runs, "run each configuration N times"),
         ("--requests", requests, "send N requests in each run"),
@@ -178,7 +177,7 @@ def one_of(what: str, text: str, known: Collection[str]) -> str:
 
 
 def path(text: str) -> str:
-    """Return a path with its query. It must not begin with //, because a host's name follows //."""
+    """Return a path with its query. It must not begin with //: a host's name follows //."""
     if not re.fullmatch(r"/(?!/)[^\s#]*", text) or not text.isprintable():
         why = "a path begins with one / and has no blank and no #"
         raise UserError(f"{text!r} is not a path: {why}")

@@ -54,7 +54,7 @@ def connections(number: int) -> str:
 
 
 def number_word(number: int) -> str:
-    """Return a number up to nine as a word, others in digits."""
+    """Return numbers up to nine as words, others in digits."""
     words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
     return words[number] if number < len(words) else f"{number:,}"
 

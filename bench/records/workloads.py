@@ -53,7 +53,7 @@ ALL = "all"
 
 
 def workload_for(name: str) -> Workload:
-    """Return the workload of a name, or a workload that requests the path `name`."""
+    """Return the workload with this name, or a workload that requests the path `name`."""
     if name in WORKLOADS:
         return WORKLOADS[name]
     known = next((w for w in WORKLOADS.values() if w.path == name and w.form is None), None)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Comparisons across scenarios, with the titles of their charts. All functions are pure, as in
-`findings`.
+"""Comparisons of scenarios, and the titles of their charts. All functions are pure.
 
-One condition changes: the workload (how often a request waits for Redis), the delay of Redis'
-replies, or the number of idle connections during the load. Other functions compare the closed and
-the open loop, and several instances behind nginx with one. Scenarios that differ in instances and
-balancer only are a family.
+In a contrast only one condition changes: the workload, the delay of Redis' replies, or the number
+of idle connections during the load. Other functions compare the closed with the open loop, and
+several instances behind nginx with one. Scenarios that differ only in instances and balancer form a
+family.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,24 +30,24 @@ from bench.report.limits import limits_of
 from bench.report.study import WAITS, WAYS, Row, Study, workload_name
 
 BASES = ("redirect", "link")
-"""Workloads without a wait for Redis. The first measured one is compared with workloads that wait.
-A file or a sorted page would add costs of its own."""
+"""Workloads that do not wait for Redis. The first measured one is compared with workloads that
+wait. A file or a sorted page would add other costs."""
 
 
 class ContrastKind(NamedTuple):
-    """A condition that changes, and the words about it."""
+    """A condition that changes in a contrast, and its texts."""
 
     key: str
     field: str
     """The name of the condition."""
     axis: str
     metrics: Sequence[str]
-    """The figures that may be compared. The first figure that all conditions have is used; if there
-    is none, the last."""
+    """Keys of figures. The first figure that all scenarios have is compared; if there is none, the
+    last figure."""
     label: Callable[[Conditions], str]
-    """The label of a value, with | between its lines."""
+    """Returns the label of a scenario; | separates its lines."""
     words: str
-    """The format of the change: the last value, and " in place of" the first value."""
+    """Format of the change: the last label, then " in place of" and the first label."""
 
 
 def _workload_label(scenario: Conditions) -> str:
@@ -74,11 +73,11 @@ KINDS = (
 
 
 class Contrast(NamedTuple):
-    """One kind of figure of all servers under several conditions, at one level."""
+    """One figure of all servers in several scenarios, at one level."""
 
     kind: ContrastKind
     scenarios: Sequence[Conditions]
-    """The conditions in the order of the chart."""
+    """The scenarios in the order of the chart."""
     level: int
     metric: str
     points: Sequence[Point]
@@ -86,7 +85,7 @@ class Contrast(NamedTuple):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Return the label of each condition by its name in the chart."""
+        """Return the label of each scenario by its name in the chart."""
         return {self._name(s): self.kind.label(s) for s in self.scenarios}
 
     def _name(self, scenario: Conditions) -> str:
@@ -107,7 +106,7 @@ class Contrast(NamedTuple):
 
     @property
     def ends(self) -> tuple[Conditions, Conditions] | None:
-        """Return the two conditions whose figures are compared; None if no two are suitable."""
+        """Return the two scenarios whose figures are compared; None if there are none."""
         if self.kind.field != "workload":
             return self.scenarios[0], self.scenarios[-1]
         by_name = {s.workload: s for s in self.scenarios}
@@ -125,16 +124,16 @@ class Contrast(NamedTuple):
         return {name: (first[name], last[name]) for name in first if name in last}
 
     def change_in_words(self, first: Conditions, last: Conditions) -> str:
-        """Return the change from the first condition to the last, in words."""
+        """Return the change from the first scenario to the last, in words."""
         before, after = (self.kind.label(end).partition("|")[0] for end in (first, last))
         instead = f" in place of {before}" if getattr(first, self.kind.field) else ""
         return self.kind.words.format(after, instead)
 
 
 def contrasts(study: Study) -> Iterator[Contrast]:
-    """Yield rates by workload, sorted by the number of waits for Redis, and rates by the delay of
-    Redis' replies. Yield CPU per request by idle connections, or rates if it was not measured.
-    The runs that compare workloads have a whole core, or the lowest CPU quota."""
+    """Yield the contrasts of a study. Workloads are sorted by their number of waits for Redis, and
+    compared without a CPU quota or with the lowest quota. For idle connections the figure is CPU
+    per request, or the rate if CPU was not measured."""
     usual = Conditions("", quota=min((s.quota for s in study.scenarios), default=0.0))
     plain = [s for s in study.scenarios if s._replace(workload="") == usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
@@ -148,14 +147,14 @@ def contrasts(study: Study) -> Iterator[Contrast]:
 
 
 def _alike(study: Study, *names: str) -> dict[Conditions, list[Conditions]]:
-    """Group the scenarios that differ in these conditions only. In a group's key these conditions
+    """Group the scenarios that differ only in these conditions. In a group's key these conditions
     have their defaults."""
     usual = {name: Conditions._field_defaults[name] for name in names}
     return grouped((scenario._replace(**usual), scenario) for scenario in study.scenarios)
 
 
 def _compare(kind: ContrastKind, study: Study, scenarios: Sequence[Conditions]) -> Contrast | None:
-    """Return the comparison; None if no level has two conditions to compare."""
+    """Return the contrast; None if no level has two scenarios to compare."""
     shared = {n for s in scenarios for n in study.levels(s)}
     level = max(
         shared, key=lambda n: (sum(len(study.contenders(s, n)) for s in scenarios), n), default=0
@@ -170,8 +169,8 @@ def _compare(kind: ContrastKind, study: Study, scenarios: Sequence[Conditions]) 
 
 
 def title(found: Contrast) -> str:
-    """Return the effect of the change from the first condition to the last, and the level; if
-    there is no effect, the changed condition and the level."""
+    """Return the title of a contrast: the effect of the change and the level. If the effect is
+    unknown, the title names the changed condition."""
     label = BY_KEY[found.metric].label
     title = comparison(found) or upper_first(f"{label} by {found.kind.axis}")
     about = f"{workload_name(found.scenarios[0].workload)}, "
@@ -179,8 +178,8 @@ def title(found: Contrast) -> str:
 
 
 def comparison(found: Contrast) -> str:
-    """Return the largest and the smallest ratio of the last figure to the first, in words and with
-    their servers. If the first rate is only a lower bound, its ratio is unknown."""
+    """Return in words the largest and the smallest ratio of the last figure to the first, with
+    their servers. If the first rate is only a lower bound, the ratio is unknown."""
     pairs, key = found.pairs(), found.metric
     if found.ends is None or not pairs:
         return ""
@@ -220,13 +219,13 @@ def share_left(ratio: float, at_least: bool = False) -> str:
 
 
 class LoopRow(NamedTuple):
-    """Latency percentiles of one kind of loop, in milliseconds."""
+    """A server's latency percentiles in one kind of loop, in milliseconds."""
 
     s: str
     """The key of the scenario for which the page shows this row."""
     subject: str
     asked: str
-    """The rate of the open loop."""
+    """The requested rate of the open loop."""
     way: str
     p50: float
     p99: float
@@ -234,7 +233,7 @@ class LoopRow(NamedTuple):
 
 
 def loop_rows(study: Study) -> list[LoopRow]:
-    """Return percentiles of the open loop and of the closed loop at the nearest level.
+    """Return the percentiles of each open loop, and of the closed loop at the nearest level.
 
     If an open loop ran with several limits of connections, the highest limit is used, because it
     restricts the rate least.
@@ -313,8 +312,8 @@ def families(study: Study) -> dict[Conditions, list[Conditions]]:
 
 
 def family_row(study: Study, point: Point) -> Row:
-    """Return further columns for a valid data point of a family. The column `family` has all
-    scenarios of the family, because the page shows the whole family for each of its scenarios."""
+    """Return the columns that a data point of a family has in addition. The column `family` has all
+    scenarios of the family, because the page shows the whole family for each scenario."""
     family = families(study).get(family_of(point.conditions))
     if family is None or not point.held:
         return {}
@@ -337,7 +336,7 @@ def one_instance(study: Study, point: Point) -> Point | None:
 
 
 def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balancer) -> str:
-    """Return the rate of the largest number of instances relative to one instance and to the ideal,
+    """Return the title: the rate of the most instances relative to one instance, the ideal ratio,
     and the bottleneck."""
     found = list(_compared_with_one(study, scenario, level, way))
     known = [(one, p) for one, p in found if not one.lower_bound]
@@ -366,7 +365,7 @@ def _times(point: Point, ratio: float) -> str:
 def _compared_with_one(
     study: Study, scenario: Conditions, level: int, way: Balancer
 ) -> Iterator[tuple[Point, Point]]:
-    """Yield pairs of points: one instance, several instances of the same server."""
+    """Yield pairs of points of the same server: with one instance, with several instances."""
     for other in families(study).get(family_of(scenario), ()):
         if other.balancer == way and other.instances > 1:
             for point in study.contenders(other, level):
@@ -376,14 +375,14 @@ def _compared_with_one(
 
 
 def _limits(points: Sequence[Point]) -> str:
-    """Return the most frequent bottleneck of these points."""
+    """Return the most frequent bottleneck of these points in words."""
     name, its = next(iter(limits_of(points).items()), ("", []))
     many = f" of {len(its)} of {len(points)} servers" if len(points) > 1 else ""
     return f"; the limit{many} was {name}" if name else ""
 
 
 def through_finding(study: Study, scenario: Conditions, level: int) -> str:
-    """Return the share of one instance's rate that remains behind nginx."""
+    """Return the title: the share of one instance's rate that remains behind nginx."""
     family = family_of(scenario)
     kept: dict[str, dict[str, tuple[float, bool]]] = {}
     unknown: dict[str, None] = {}
@@ -408,7 +407,7 @@ def through_finding(study: Study, scenario: Conditions, level: int) -> str:
 
 
 WITH: dict[Balancer, str] = {
-    "keep": "With connections to the servers kept,",
+    "keep": "With persistent connections to the servers,",
     "close": "With a new connection for each request,",
 }
 AFTER = {"keep": "if nginx keeps its connections", "close": "if it closes them"}

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The titles of the charts: each states what its chart shows, with the figure. All functions are
-pure.
+"""The titles of the charts. A title states the result that its chart shows. All functions are pure.
 
-A function that makes a title returns a sentence, or an empty text if the results allow none.
+Functions for titles return an empty text if the results allow no title.
 
 The last function recommends servers. A server is excluded if one silent client stops it, if it
-fails at a level that another server passes, or if it needs more than half of the machine's memory.
-Of the remaining servers, those with the best rank are recommended.
+fails at a level that another server passes, or if it needs too much memory. The servers with the
+best rank of the others are recommended.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,12 +33,12 @@ from bench.report.limits import holdings
 from bench.report.study import Row, Study, describe
 
 NEAR = 1.05
-"""Smaller ratios are not mentioned."""
+"""Titles do not mention smaller ratios."""
 GROWN = 1.1
-"""A smaller growth of the CPU per request is not mentioned."""
+"""Titles do not mention a smaller growth of the CPU per request."""
 AT_LIMIT = "the load generator was at its limit"
 MOST_NAMED = 3
-"""Larger groups without a significant difference are not listed by name."""
+"""A recommendation lists at most this number of servers by name."""
 EACH_AT_LIMIT = f"{AT_LIMIT} with each server"
 FASTEST_UNKNOWN = "the fastest server is unknown"
 
@@ -51,7 +50,7 @@ def ranked(points: Sequence[Point], key: str) -> list[Point]:
 
 def equal_and_others(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
     """Return the points that do not differ significantly from the first (the best), and all others.
-    A lower bound does not count as different, because the true rate may be the higher one."""
+    A lower bound does not count as different, because the true rate may be higher."""
     best = order[0].spread(key)
     equal = [
         p
@@ -72,7 +71,7 @@ def with_quota(quota: float, words: str) -> str:
 
 
 def rates(study: Study, scenario: Conditions) -> str:
-    """Return the server with the highest rate, and its ratio to the slowest."""
+    """Return the server with the highest rate, and the ratio to the slowest server's rate."""
     points = study.contenders(scenario)
     falling = sorted(points, key=lambda p: -p["rate"])
     best = [p for i, p in enumerate(falling) if p.subject not in names_of(falling[:i])]
@@ -83,7 +82,7 @@ def rates(study: Study, scenario: Conditions) -> str:
     words = f"{least}{figure(rate)} requests per second at {connections(first.level)}"
     if len(best) == 1:
         return f"{first.subject} served {words}"
-    # If the load generator limited a server at any level, the server's best rate is unknown.
+    # If the load generator was a server's bottleneck at any level, the best rate is unknown.
     held_back = {p.subject for p in points if p.lower_bound}
     known = [p for p in best if p.subject not in held_back]
     if not known:
@@ -107,7 +106,7 @@ def holding(study: Study, scenario: Conditions) -> str:
     found = [h for h in holdings(study, scenario) if h.kind != "baseline"]
     tried = [p.level for p in study.of(scenario) if p.state != "skipped"]
     if not tried:
-        return "This machine allowed none of the levels"
+        return "No level was possible on this machine"
     if not found:
         return "Only baselines were measured"
     top, broken = max(tried), [h for h in found if h.broken_at is not None]
@@ -158,8 +157,8 @@ def _over_levels(study: Study, scenario: Conditions, key: str) -> Iterator[list[
 
 
 def latency_growth(study: Study, scenario: Conditions) -> str:
-    """Return whether the p99 of all servers grew, and an example: the p99 at the first and the last
-    level of the server whose last p99 is lowest."""
+    """Return whether the p99 of all servers grew, and an example: the server with the lowest p99 at
+    the highest level."""
     growth = [(first, last) for first, *_, last in _over_levels(study, scenario, "p99")]
     if not growth:
         return ""
@@ -265,7 +264,7 @@ def cautions(study: Study) -> Iterator[str]:
     if loud := [p for p in points if p.held and p.disturbed]:
         yield _disturbed(loud, len(points))
     if outliers := sum(p.outliers for p in points):
-        yield f"{plural(outliers, 'run')} differed much from the others of the data point."
+        yield f"{plural(outliers, 'run')} differed much from the other runs of the data point."
 
 
 def _disturbed(loud: list[Point], cells: int) -> str:
@@ -277,8 +276,8 @@ def _disturbed(loud: list[Point], cells: int) -> str:
     return (
         f"In {len(loud):,} of {plural(cells, 'data point')} other programs used more than "
         f"{percent(QUIET)} of the server's CPU in the median run{unused}; the worst is {where}, "
-        f"with {most}. Their rates are too low, and their CPU per request is affected, too; the "
-        "table marks them disturbed. Run make doctor, and measure again on a quiet machine."
+        f"with {most}. These rates are too low, and CPU per request is affected, too; the table "
+        "marks these points as disturbed. Run make doctor, and measure again on a quiet machine."
     )
 
 
@@ -338,15 +337,15 @@ class Advice(NamedTuple):
 
 
 MOST_MEMORY = 0.5
-"""A server may use this share of the machine's memory; Redis and other programs need the rest."""
+"""A server may use at most this share of the machine's memory; other programs need the rest."""
 NOT_KNOWN = (
-    "These results do not say which servers a single silent client stops. This is more important "
-    "than all figures: measure again with the current version."
+    "These results do not say which servers a single silent client stops. This fact matters more "
+    "than all figures. Measure again with the current version."
 )
 
 
 def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None:
-    """Return the recommendation; None if the results allow no ranking. With a delayed Redis only a
+    """Return the recommendation; None if the results allow no ranking. If Redis is delayed, only a
     ranking by measured rates counts, because the capacity of a core ignores waiting."""
     found = ranking.order(study.results, scenario)
     if found is None or (found.by == "cpu" and scenario.redis_delay_ms):
@@ -360,7 +359,7 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     seen = f" In order: {ordered}, by {by}.{_out_in_words(out)}"
     left = [one for one in found.ranked if one.subject not in out]
     if not left:
-        return Advice("None of them", f"Each is excluded.{seen}")
+        return Advice("None of them", f"Each server is excluded.{seen}")
     *some, last = chosen = [one.subject for one in left if one.place == left[0].place]
     most = "serve most, without a significant difference" if some else "serves most"
     words = f"Of the servers that are not excluded, {listed(chosen)} {most}.{seen}"
@@ -400,7 +399,7 @@ def _memory_of(study: Study) -> float | None:
 
 
 def _out_in_words(out: Mapping[str, str]) -> str:
-    """Return the excluded servers, each reason once."""
+    """Return the excluded servers with the reasons, each reason once."""
     by = grouped((why, name) for name, why in out.items())
     said = "; ".join(f"{listed(names)} ({why})" for why, names in by.items())
     return f" Excluded: {said}." if said else ""

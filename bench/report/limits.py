@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The limits of the servers, in words: the host at its limit in each configuration, the levels that
-each server passes, and why it fails at a higher level."""
+"""The limits of the servers, in words: the hosts that were bottlenecks, the levels that each server
+passes, and the reasons for failures."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from bench.report.study import Row, Study
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
 """The roles in the order in which a request passes them."""
 THROTTLED = 0.05
-"""A host that is throttled in at least this share of its periods is reported."""
+"""The report mentions throttling of a host in at least this share of its periods."""
 NAMES = {"load": "load generator", "nginx": "nginx", "server": "server", "redis": "Redis"}
 WHO = NAMES | {name: f"the {NAMES[name]}" for name in ("load", "server")}
 QUEUES = (
@@ -24,7 +24,7 @@ QUEUES = (
     ("retransmits", "resent segment"),
     ("time_wait_overflows", "TIME_WAIT overflow"),
 )
-"""Counters of problems in a host's queues, with their names in the results."""
+"""Counters of problems in a host's queues, with their names in texts."""
 
 
 def label(role: str, name: str) -> str:
@@ -71,7 +71,7 @@ def why(host: HostFigures, at_most: str = "") -> str:
 
 def limits_of(points: Iterable[Point]) -> dict[str, list[Point]]:
     """Return each host (or program) that was the limit, with its data points. The host with the
-    most data points is the first."""
+    most data points comes first."""
     found = grouped((name, point) for point in points if (name := _limit_name(point)))
     return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
 
@@ -145,7 +145,7 @@ def host_rows(study: Study) -> Iterator[Row]:
 
 
 def finding(study: Study, scenario: Conditions, level: int) -> str:
-    """Return the host that was the limit, the number of servers, and the evidence."""
+    """Return the title: the host that was the limit, for how many servers, and the evidence."""
     points = [p for p in study.contenders(scenario, level) if p.hosts]
     if not points:
         return ""
@@ -173,7 +173,7 @@ class Holding(NamedTuple):
     subject: str
     kind: str
     highest: int | None
-    """The highest level up to which every level is passed; None if the lowest is not."""
+    """The highest level up to which every level is passed; None if the lowest level failed."""
     broken_at: int | None
     """The lowest level at which the server failed. A skipped level is no failure."""
     words: str

@@ -2,8 +2,8 @@
 """Compare reference servers with their published results, and with the seven servers. All functions
 are pure.
 
-Rates of other machines and years cannot be compared, but ratios can: a ratio divides a server's
-figure by the figure of one reference server under the same load. A ratio of today's rates is valid
+Rates of other machines and years cannot be compared, but ratios can. A ratio is a server's figure
+divided by the figure of one reference server under the same load. A ratio of today's rates is valid
 only if the load generator was the bottleneck for neither server. A ratio of core capacities (1 /
 CPU per request) is always valid.
 """
@@ -22,15 +22,14 @@ from bench.records.words import connections
 from bench.report.study import Row, Study, describe
 
 MANY = 2.0
-"""The least factor (or its inverse) between today's and the published ratio that counts as a
-difference."""
+"""Today's ratio differs from the published ratio if it is larger or smaller by this factor."""
 
 CLOSE = 1.1
-"""A smaller ratio is not significant with one or two runs."""
+"""A smaller ratio of two costs is not significant, because there are few runs."""
 
 CLOSES = {"iterative": "it closes a connection after one response, because all other clients wait"}
-"""Servers without persistent connections, and the reasons; a reference server's reason is in its
-own file."""
+"""The project's servers without persistent connections, and the reasons. A reference server's
+reason is in bench/references/."""
 
 
 class PeerRow(NamedTuple):
@@ -38,14 +37,14 @@ class PeerRow(NamedTuple):
 
     subject: str
     then: tuple[tuple[Published, float | None], ...]
-    """The published results, each with the ratio of its rate to the reference's. There are several
-    if a publication has several programs of one kind."""
+    """The published results, each with its rate divided by the reference server's rate. A
+    publication may have several programs of one kind."""
     point: Point | None = None
     """Today's figures; None if this server has no data point."""
     ratio: float | None = None
     """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None
-    """The capacity of a core, as a ratio to the reference."""
+    """The capacity of a core, divided by the reference server's capacity."""
     why_not: str = ""
     """The reason why there is no figure."""
 
@@ -159,7 +158,7 @@ def _absence(results: Results, name: str, scenario: Conditions) -> str:
 
 def dots(study: Study) -> list[Point]:
     """Return a data point for each server and load of the sweep's studies, at the lowest level of
-    the load; the server with the least CPU per request first."""
+    the load. The server with the least CPU per request comes first."""
     lowest: dict[Conditions, float] = {}
     for some in (some for one in study.results.studies for some in one.measured):
         for scenario in some.conditions:
@@ -172,9 +171,9 @@ def dots(study: Study) -> list[Point]:
 
 
 def _places(found: Sequence[Point]) -> dict[str, float]:
-    """Return for each server the mean logarithm of its cost relative to the common server under the
-    same load. The common server is the server with the most loads, because not all servers have all
-    loads. Under a load without the common server, costs are relative to their median."""
+    """Return each server's mean logarithm of its cost, relative to the common server under the same
+    load. The common server is the server with the most loads. Under a load without this server,
+    costs are relative to their median."""
     served = Counter(dot.subject for dot in found)
     common = max(served, key=lambda name: (served[name], name == "epoll"), default="")
     logs: list[tuple[str, float]] = []
@@ -210,7 +209,7 @@ def standing(found: Sequence[Point]) -> str:
 
 
 def dot_rows(found: Sequence[Point]) -> Iterator[Row]:
-    """Yield the data of the chart in the order of the dots: the least CPU first."""
+    """Yield the rows of the chart, in the order of `found`."""
     one_level = len({dot.level for dot in found}) == 1
     for dot in found:
         load = f"{describe(dot.conditions)}, {connections(dot.level)}"

@@ -14,7 +14,7 @@ from bench.records.store import Json
 from bench.records.workloads import WORKLOADS
 
 Row: TypeAlias = dict[str, Json]
-"""A row of a chart's data or of an export; the report itself does not read it."""
+"""A row of a chart's data or of an export; this package only writes rows."""
 
 
 class StudySubject(NamedTuple):
@@ -42,10 +42,11 @@ class Study:
 
     @cached_property
     def scenarios(self) -> list[Conditions]:
-        """Return the scenarios in the page's menu: those of the closed loop, or all if there are
-        none.
+        """Return the scenarios in the page's menu: all closed loops; if there are none, all
+        scenarios.
 
-        The first scenario is a guestbook with the fewest special conditions and the most points."""
+        The first scenario is the guestbook with the fewest special conditions and the most
+        points."""
         closed = [s for s in self.all_scenarios if s.mode == "closed"] or self.all_scenarios
 
         def rank(scenario: Conditions) -> tuple[bool, int, int]:
@@ -57,12 +58,12 @@ class Study:
 
     @cached_property
     def keys(self) -> dict[Conditions, str]:
-        """Return a short name for each scenario: s0, s1, ...; those of the menu come first."""
+        """Return a short name for each scenario: s0, s1, ...; the menu's scenarios come first."""
         rest = [s for s in self.all_scenarios if s not in self.scenarios]
         return {scenario: f"s{i}" for i, scenario in enumerate([*self.scenarios, *rest])}
 
     def find(self, subject: str, scenario: Conditions, level: int) -> Point | None:
-        """Return the point of one configuration, valid or not; None if there is none."""
+        """Return the point of one configuration, valid or not; None if it was not measured."""
         return self.index.get(CellKey(subject, scenario, level))
 
     def of(self, scenario: Conditions, *kinds: str) -> list[Point]:
@@ -71,7 +72,7 @@ class Study:
         return [p for p in found if not kinds or p.kind in kinds]
 
     def contenders(self, scenario: Conditions, level: int | None = None) -> list[Point]:
-        """Return the valid points of a scenario, without those of baselines."""
+        """Return the valid points of a scenario, without baselines."""
         points = self.of(scenario, "server", "reference")
         return [p for p in points if p.held and level in (None, p.level)]
 
@@ -96,14 +97,14 @@ class Study:
         return any(p.spread(key) for p in points)
 
     def whole_memory(self) -> bool:
-        """Return whether the memory was measured for all processes of a server together. If it was
-        measured for the largest process only, servers with many processes cannot be compared with
-        servers with one."""
+        """Return whether the memory was measured for all processes of a server together. If only
+        the largest process was measured, servers with different numbers of processes cannot be
+        compared."""
         return any(p.typical and p.typical.process for p in self.points)
 
     def baseline_ratio(self, point: Point) -> float | None:
-        """Return a server's CPU per request divided by that of the baseline with the same
-        architecture, scenario and level; None if one of the two is unknown."""
+        """Return the ratio of a server's CPU per request to its baseline's, in the same scenario
+        and level; None if one of the two is unknown."""
         if point.kind == "baseline" or not point.architecture:
             return None
         name = BASELINE_PREFIX + point.architecture
@@ -133,6 +134,6 @@ def describe(scenario: Conditions) -> str:
 
 WAYS = (
     "closed loop",
-    "open loop, from when it was sent (uncorrected)",
-    "open loop, from when it was due (corrected)",
+    "open loop, since sending (uncorrected)",
+    "open loop, since the due time (corrected)",
 )

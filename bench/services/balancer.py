@@ -32,7 +32,7 @@ class BalancerOrder(BaseModel):
     """An order to start nginx in front of some servers."""
 
     servers: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:[0-9]{1,5}$")]]
-    """host:port of each server, written into nginx' configuration without change."""
+    """The host:port of each server, as in nginx' configuration."""
     keep: bool
     connections: int
     """The maximum number of concurrent clients."""
@@ -67,7 +67,7 @@ TEMPLATE = Template(
 )
 
 Used = Mapping[int, tuple[CpuTime, float | None]]
-"""By PID of nginx: the CPU time so far, and the seconds that it ran or waited for a CPU."""
+"""The CPU time so far, and the seconds that nginx ran or waited for a CPU, by PID of nginx."""
 
 
 def used_between(before: Used, after: Used) -> BalancerUse:
@@ -95,7 +95,7 @@ class Balancer:
             if self._child:
                 self._child.end()
             file.write_text(configuration(order, (address, port), self._folder, usable))
-            # SIGTERM, because the workers of a killed main process would not end.
+            # SIGTERM, not SIGKILL: the workers of a killed main process would not end.
             words = [program, "-p", str(self._folder), "-c", str(file)]
             child = self._child = Child(words, cpus, death_signal="TERM")
             return child.until(
@@ -162,8 +162,8 @@ def configuration(
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
-    """Return the number of workers: one for each CPU, or more if they have too few descriptors: two
-    for each connection, and a quarter more because the kernel spreads connections unevenly."""
+    """Return the number of workers: one for each CPU, or more for enough descriptors: two for each
+    connection, and a quarter more because the kernel spreads connections unevenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 

@@ -4,17 +4,17 @@
 The command is `python -m bench.services.redis_proxy ADDRESS HOST PORT MILLISECONDS [split]`: the
 ADDRESS to listen on, and HOST and PORT of the real Redis. With `split`, the last byte of each piece
 of data is sent a little later. The proxy prints its port when it listens, and runs until a signal
-ends it. The delay does not limit the rate: replies that arrive together also leave together, so
-pipelined replies are delayed only once.
+ends it. The delay does not limit the rate, because replies that arrive together also leave
+together.
 
 With `split`, a command with the word MISMATCHED gets a reply of a wrong type. The next command on
 that connection gets an additional reply first, as after a timeout. Without `split`, this word has
 no effect.
 
-After SIGUSR1 the proxy sends false replies. First it cuts all connections, so that no false reply
+After SIGUSR1 the proxy sends false replies. First it closes all connections, so that no false reply
 overtakes a true reply. On new connections no command reaches Redis, and each command gets the next
 false reply. After SIGUSR2 all replies are true again. No false reply looks like the reply to a
-successful RPUSH. So if a server reports a stored remark meanwhile, it has assigned a reply to the
+successful RPUSH. So a server that reports a stored remark meanwhile has assigned a reply to the
 wrong command.
 
 The proxy has one loop and no library, because it shares the CPU of the load with Redis and ab.
@@ -59,9 +59,9 @@ class Proxy:
         self._set = select.epoll()
         self._set.register(self._listener, select.EPOLLIN)
         self._partners: dict[int, tuple[socket.socket, socket.socket, bool]] = {}
-        """By descriptor: a connection, its partner, and whether the connection leads to Redis."""
+        """A connection, its partner, and whether the connection leads to Redis, by descriptor."""
         self._due: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
-        """The delayed replies, each with the time at which it is due, the earliest first."""
+        """The delayed replies and the times at which they are due, the earliest first."""
         self._lying = False
         self._number = itertools.count()
         self._mismatched: set[socket.socket] = set()
@@ -74,13 +74,13 @@ class Proxy:
             shut(held[0])
 
     def be_honest(self, *_: object) -> None:
-        """Pass on all data unchanged again."""
+        """Forward all data unchanged again."""
         self._lying = False
 
     def run(self) -> None:
         """Forward data until the process ends."""
         while True:
-            # epoll's timeout has a resolution of 1 ms; the timeout of select is finer.
+            # The timeout of select has a finer resolution than that of epoll (1 ms).
             wait = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
             if select.select([self._set], [], [], wait)[0]:
                 for descriptor, _ in self._set.poll(0):
@@ -154,9 +154,9 @@ class Proxy:
 
 
 def send(to: socket.socket, data: bytes) -> None:
-    """Send all data. Commands and pages are small; if the socket buffer is full, wait."""
+    """Send all data, and wait if the socket buffer is full: commands and pages are small."""
     view = memoryview(data)
-    with contextlib.suppress(OSError):  # the peer has closed: another event reports this
+    with contextlib.suppress(OSError):  # the peer has closed, which another event reports
         while view:
             try:
                 view = view[to.send(view) :]
@@ -174,7 +174,7 @@ def commands_in(data: bytes) -> list[bytes]:
 
 
 def shut(*both: socket.socket) -> None:
-    """Shut sockets down; then the event loop closes the sockets."""
+    """Shut down sockets, so that the event loop closes them."""
     for one in both:
         with contextlib.suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)

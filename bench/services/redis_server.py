@@ -2,8 +2,8 @@
 """The Redis of a run and its data: a private Redis that ends with the run, or an existing Redis. A
 proxy in front of Redis can send slow or false replies.
 
-A run deletes and overwrites nothing in an existing Redis. Only the servers change its data: a visit
-to the guestbook increments `visitor_count`.
+A run deletes and overwrites nothing in an existing Redis. Only the servers change data there: a
+visit to the guestbook increments `visitor_count`.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ from bench.records.errors import UserError
 
 START_SECONDS = 5.0
 FIRST_VISITOR = 1_000_000
-"""The visitor count before each run. Its number of digits stays constant during the run, so all
-pages have the same length. Only then can ab detect a truncated response."""
+"""The visitor count before each run. Its number of digits stays constant during a run, so all pages
+have the same length, and ab can detect a truncated response."""
 
 REMARKS = (
     "Good morning from a train between Porto and Lisbon. The tunnel ate my first attempt. - Inês",
@@ -43,7 +43,7 @@ REMARKS = (
     "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. - Jürgen",
     "First! Or am I? The number above says a million others were here. - Amara",
 )
-"""The remarks of a realistic guestbook, the oldest first. They give the page a defined size."""
+"""The remarks of a realistic guestbook, the oldest first, which determine the page's size."""
 
 LONGEST_REMARK = '"' * 1000 + " - " + '"' * 100
 """The longest remark that the form accepts (GUEST_REMARKS_LIMIT, GUEST_NAME_LIMIT in lib/config.h).
@@ -60,7 +60,7 @@ class RunRedis:
     """The Redis of a run, on any host. Use in a `with` block; the servers use `url`."""
 
     def __init__(self, url: str, private: bool) -> None:
-        """`private`: whether this Redis was started for this run, so its data may be changed."""
+        """`private`: whether this Redis belongs to the run, so that its data may be changed."""
         self.url, self.private = url, private
         self._client = connect(url)
 
@@ -72,7 +72,7 @@ class RunRedis:
 
     @property
     def shown(self) -> str:
-        """Return the text for results and messages: the URL without a password, or "private"."""
+        """Return the URL without its password for results and messages, or "private"."""
         return "private" if self.private else without_password(self.url)
 
     def prepare(self) -> None:
@@ -93,11 +93,11 @@ class RunRedis:
         return int(visitors) if visitors.isdigit() else 0, remarks
 
     def hold(self, milliseconds: int) -> None:
-        """Pause all replies. Unlike SIGSTOP, this ends by itself, even if we are killed."""
+        """Pause all replies. Unlike SIGSTOP, the pause ends by itself if this process is killed."""
         self._client.client_pause(milliseconds, all=True)
 
     def use(self) -> CpuTime:
-        """Return the CPU time that Redis has used so far, by its own report."""
+        """Return the CPU time that Redis reports."""
         said = self._client.info("cpu")
         return CpuTime(float(said["used_cpu_user"]) * 1e6, float(said["used_cpu_sys"]) * 1e6)
 
@@ -117,7 +117,7 @@ class RunRedis:
 
 class PrivateRedis(RunRedis):
     """A Redis on this machine that ends with the `with` block; tests can kill, stop and limit it.
-    By default it stores nothing on disk. It listens on a free port of one address; if this is no
+    By default it stores nothing on disk. It listens on a free port of one address; except for a
     loopback address, the URL has a random password. All methods may raise redis.RedisError."""
 
     def __init__(
@@ -191,7 +191,7 @@ class PrivateRedis(RunRedis):
         self._child.send(signal.SIGCONT)
 
     def limit_clients(self, most: int) -> None:
-        """Limit the number of clients of Redis; present clients stay connected."""
+        """Limit the number of clients of Redis; connected clients stay connected."""
         self._usual = self.clients_limit()
         self._client.config_set("maxclients", most)
 
@@ -226,7 +226,7 @@ class PrivateRedis(RunRedis):
 
         def answers() -> bool:
             try:
-                # Another Redis may have taken the port, so compare the PID.
+                # Compare the PID, because another Redis may have taken the port.
                 return bool(self._client.info("server")["process_id"] == self._child.pid)
             except redis.RedisError:
                 return False
@@ -241,7 +241,7 @@ class PrivateRedis(RunRedis):
 
 
 class ExistingRedis(RunRedis):
-    """An existing Redis, whose data are kept."""
+    """An existing Redis, whose data must not be changed."""
 
     def __init__(self, url: str) -> None:
         """Connect to the Redis at `url`. Raises UserError if Redis does not answer."""
@@ -265,7 +265,7 @@ class SlowRedis(Helper):
         *,
         split: bool = False,
     ) -> None:
-        """Start the proxy, which listens on a port of `address`; `split`: see redis_proxy. Raises
+        """Start the proxy, which listens on a port of `address`. `split`: see redis_proxy. Raises
         HelperError or Interrupted, and UserError if Redis is on a Unix socket."""
         parts = urlsplit(url)
         if parts.scheme != "redis" or not parts.hostname:
@@ -288,7 +288,7 @@ class SlowRedis(Helper):
 def configuration(
     address: str, port: int, folder: Path, password: str, more: Mapping[str, str] | None = None
 ) -> str:
-    """Return a configuration without storage on disk; settings in `more` are replaced or added."""
+    """Return a configuration without storage on disk, with the settings in `more`."""
     settings = {
         "port": str(port),
         "bind": address,
@@ -297,8 +297,8 @@ def configuration(
         "daemonize": "no",
         "dir": f'"{folder}"',
         "logfile": '""',
-        # The next two limits are so high that each worker of a server can have a connection. Redis
-        # lowers maxclients if it has too few descriptors, and the kernel limits tcp-backlog.
+        # The next two limits allow a connection for each worker of a server. Redis lowers
+        # maxclients if it has too few descriptors, and the kernel limits tcp-backlog.
         "maxclients": "100000",
         "tcp-backlog": "65535",
         **({"requirepass": password} if password else {}),
@@ -316,14 +316,14 @@ def is_loopback(address: str) -> bool:
 
 
 def connect(url: str) -> redis.Redis:
-    """Return a client for a URL, which connects at its first command. May raise ValueError."""
+    """Return a client for a URL, which connects at the first command. May raise ValueError."""
     if url.startswith("unix:") and not url.startswith("unix://"):
         url = "unix://" + url.removeprefix("unix:")
     return redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
 
 
 def without_password(url: str) -> str:
-    """Return the URL with stars instead of a password, for messages and results."""
+    """Return the URL for messages and results, with stars instead of a password."""
     url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py accepts ?password=, too
     parts = urlsplit(url)
     if parts.password is None:

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The agent on another host, and the sweep's connection to it: a request and its reply are lines
-of JSON.
+"""The agent on another host, and the sweep's connection to it. Requests and replies are lines of
+JSON.
 
     {"number": 7, "call": "start_slow_redis", "words": ["redis://10.77.0.4:6379", 5.0]}
     {"number": 7, "result": "redis://10.77.0.4:41234"}
     {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
 
-"call" names a method of `LocalStation`, "words" has the arguments, and "result" the result. The
-first request is `hello`: both sides must have the same source files. Otherwise a sweep would
-compare different versions of a server or different measurements.
+"call" names a method of `LocalStation`, "words" has its arguments, and "result" its result. The
+first request is `hello`: both sides must have the same source files, because a sweep must not
+compare different versions.
 
 `python -m bench.stations.agent` is the agent. It reads requests from standard input and writes
-replies to standard output. During a load it samples the servers by itself. When its standard input
-ends (the sweep has ended, was killed or cannot be reached), the agent ends all programs that it
-started, and exits. If the agent is killed, the kernel ends its children.
+replies to standard output. During a load it samples the servers without requests. When its standard
+input ends (the sweep has ended or cannot be reached), the agent ends all programs that it started,
+and exits. If the agent is killed, the kernel ends its children.
 """
 
 import contextlib
@@ -52,9 +52,9 @@ from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 LONGEST_LINE = 4_000_000
 """The maximum length of a line in bytes; a reply has a few thousand bytes."""
 CLOSE_SECONDS = 30.0
-"""The time in which an agent must end the programs that it started."""
+"""The timeout in which an agent must end the programs that it started."""
 LOST_SECONDS = 2.0
-"""The time in which a lost agent must end: it may not see that its connection is closed."""
+"""The timeout for the end of a lost agent, which may not notice the closed connection."""
 SHOWN = 120
 """The maximum length of output that an error message quotes."""
 
@@ -71,8 +71,8 @@ TIMEOUTS = {
     "weigh": 30.0,
     "stop_run": 2 * STOP_SECONDS + 20.0,
 }
-"""The timeout for the reply to each call, in seconds. It must be longer than the timeouts that the
-call uses on the agent's host."""
+"""The timeout for the reply to each call, in seconds: longer than the timeouts that the call uses
+on the agent's host."""
 
 ERRORS: dict[str, type[Exception]] = {
     one.__name__: one for one in (UserError, StartError, HelperError, OSError)
@@ -115,7 +115,7 @@ class Lines:
 
     def next(self, seconds: float) -> bytes | None:
         """Return the next line, or the beginning of a line that is too long; None if no line
-        arrives within `seconds`. Raises EOFError at the end of the stream."""
+        arrives in `seconds`. Raises EOFError at the end of the stream."""
         if b"\n" not in self._received and select.select([self._descriptor], [], [], seconds)[0]:
             piece = os.read(self._descriptor, 65536)
             if not piece:
@@ -140,7 +140,7 @@ class LoadHost(BaseModel):
 
     name: str = Field(min_length=1)
     address: Annotated[str, AfterValidator(_address)]
-    """Only letters, digits, dots and hyphens: command lines and configurations contain it."""
+    """Only letters, digits, dots and hyphens, because command lines contain the address."""
 
 
 class AgentHost(LoadHost):
@@ -185,8 +185,8 @@ class RemoteStation:
         return functools.partial(self._ask, name)
 
     def stop_run(self) -> orders.Stopped:
-        """End all programs of this run, and return how they ended. The agent of a lost host ends
-        its programs without a request."""
+        """End all programs of this run, and return how they ended. If the host is lost, its agent
+        ends the programs without a request."""
         if self._child is None:
             return orders.Stopped()
         watch, self._watch = self._watch, SignalWatch()  # a signal must not interrupt this request
@@ -221,7 +221,7 @@ class RemoteStation:
         times = next((one.instances for one in words if isinstance(one, orders.ServerOrder)), 1)
         try:
             line = question.model_dump_json().encode() + b"\n"
-            # The request fits into the pipe. If the agent has ended, `_answer` gives the reason.
+            # The request fits into the pipe. If the agent has ended, `_answer` reports the reason.
             with contextlib.suppress(OSError, ValueError):
                 self._to.write(line)
             answer = self._answer(time.monotonic() + TIMEOUTS[name] * times, name)
@@ -241,8 +241,8 @@ class RemoteStation:
             raise HostLost(self.lost) from None
 
     def notice_end(self) -> None:
-        """Mark the host as lost if its agent has ended. The agent's Redis ends with the agent, so
-        the first error can be an error of Redis."""
+        """Mark the host as lost if its agent has ended. Redis ends with its agent, so the first
+        error may come from Redis."""
         if self._child is not None and not self._child.running():
             self._give_up(f"the agent on {self.name} has ended")
 
@@ -258,7 +258,7 @@ class RemoteStation:
                 line = self._lines.next(min(left, 0.05))
                 answer = Reply.model_validate_json(line) if line is not None else None
             except EOFError:
-                raise HostLost(self._why_gone()) from None
+                raise HostLost(self._end_in_words()) from None
             except ValidationError:
                 said = (line or b"")[:SHOWN].decode(errors="replace").strip()
                 text = f"the agent on {self.name} sent a line that is not a reply: {said!r}"
@@ -267,8 +267,8 @@ class RemoteStation:
                 return answer
         raise HostLost(f"the agent on {self.name} sent no reply to {name} in {TIMEOUTS[name]:g} s")
 
-    def _why_gone(self) -> str:
-        """Return an error message with the last line that the agent, or ssh, has written."""
+    def _end_in_words(self) -> str:
+        """Return an error message with the last line that the agent or ssh has printed."""
         assert self._child
         self._child.wait(1.0)
         said, status = last_line(self._child.stderr), self._child.exit_status
@@ -298,8 +298,8 @@ class AgentWatch(SignalWatch):
 
 
 def serve(station: LocalStation, watch: SignalWatch, asked: int, out: BinaryIO) -> None:
-    """Answer requests until their stream ends, and sample the servers meanwhile. `asked`: the
-    descriptor of the requests; `out`: the stream for the replies. Raises Interrupted."""
+    """Answer requests until their stream ends, and sample the servers between requests. `asked`:
+    the descriptor of the requests; `out`: the stream for the replies. Raises Interrupted."""
     lines = Lines(asked)
     with contextlib.suppress(EOFError):
         while True:
@@ -331,7 +331,7 @@ def main() -> int:
     """Answer all requests. Return the exit status: 0, or 128 + n after signal n."""
     forget_foreign_variables()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other prints must not mix with replies
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other output must not mix with replies
     cpus = sorted(os.sched_getaffinity(0))
     placement = Placement(server=cpus if len(cpus) > 1 else [], load=[], note="")
     with AgentWatch(sys.stdin.fileno()) as watch, contextlib.suppress(BrokenPipeError):

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Observe the servers, Redis and nginx of one host during one load: CPU time, context switches,
-memory, processes, descriptors.
+"""Observe the servers, Redis and nginx of a host during a load: CPU time, context switches, memory,
+processes, descriptors.
 
 CPU time is exact: the kernel counts it for the server's control group (see
 `bench.host.accounting`), including terminated processes. Without a control group, the kernel
-reports the CPU time from the server's start to its end, when the server is reaped. This time is
-divided by all requests that the server answered.
+reports the CPU time from the server's start to its end, when the server is reaped. The result is
+divided by all requests to the server.
 
 The kernel counts context switches for each task. If the same tasks exist before and after the load
-and did all the work, the difference is exact. If tasks come and go (a process or a thread for each
-connection), only the sum from the server's start to its end includes the terminated tasks.
+and did all the work, the difference is exact. If tasks start and end during the load (a process or
+a thread for each connection), only the sum from the server's start to its end includes the
+terminated tasks.
 
-Memory, processes and descriptors are sampled several times a second, but less often if a sample
-takes long, because sampling uses the CPU of the load.
+Memory, processes and descriptors are sampled several times a second. Slow samples are taken less
+often, because sampling uses CPU time that the load needs.
 """
 
 import contextlib
@@ -44,8 +45,8 @@ LOOKS_PER_SECOND = 5
 COST_OF_LOOKING = 0.04
 """The maximum share of the time that sampling may take."""
 ALL_THE_WORK = 0.9
-"""If the known tasks used at least this share of the CPU time, they count as all tasks. The rest
-can be a difference between the two clocks."""
+"""If the known tasks used at least this share of the CPU time, they are assumed to be all tasks.
+The rest may be a difference between the two clocks."""
 MOST_LOOKED_AT = 64
 """The largest number of processes in a sample; if there are more, the sum is scaled up."""
 
@@ -70,7 +71,7 @@ class _Moment(NamedTuple):
 
 
 def weigh(pids: Sequence[int]) -> Weight:
-    """Return the present usage of some processes, without processes that have ended."""
+    """Return the present usage of some processes, without terminated processes."""
     ran_us = sum(task.ran_us for task in tasks_of(pids).values())
     return Weight.of_all(filter(None, map(_process, pids)))._replace(ran_us=ran_us)
 
@@ -85,7 +86,7 @@ def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
     """Return the context switches of the servers' tasks between two readings; None if other tasks
-    did a part of the work. `spent`: the CPU time of all tasks."""
+    used some of the CPU time. `spent`: the CPU time of all tasks."""
     if before.keys() != after.keys() or spent is None:
         return None
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)
@@ -96,7 +97,7 @@ def switches_between(
 
 
 def look_at(pids: Sequence[int]) -> Weight:
-    """Return a sample of the processes, without processes that have ended."""
+    """Return a sample of the processes, without terminated processes."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
     scale = len(pids) / len(chosen) if chosen else 0
     return Weight.of_all(filter(None, map(_process, chosen)), scale)
@@ -149,7 +150,7 @@ def pids_of(servers: Sequence[RunningServer]) -> list[int]:
 
 
 class Observation:
-    """The observation of a host during a load: call `begin`, `look` often, `end`, `close`."""
+    """The observation of a host during a load: call `begin`, `look` repeatedly, `end`, `close`."""
 
     def __init__(
         self,
@@ -159,7 +160,7 @@ class Observation:
         balancer: Balancer | None,
     ) -> None:
         """`placement`: the CPUs of the servers and of the load; `redis`: the Redis servers of this
-        host. Without servers, only the host's other counters are read."""
+        host. Without servers, only the other counters are read."""
         self._servers, self._redis, self._balancer = servers, redis, balancer
         self._host = Host()
         self._cpus, self._others, self._spread = placement.server, placement.load, 0
@@ -172,7 +173,7 @@ class Observation:
         self._profiler: Tracer | Sampler | None = None
 
     def begin(self, watch: SignalWatch) -> None:
-        """Start to count system calls or to sample stacks, if the servers' mode needs this. Then
+        """Start to count system calls or to sample stacks, if the servers' mode requires it. Then
         read the counters before the load. Raises StartError."""
         mode = self._servers[0].place.conditions.mode if self._servers else "closed"
         if mode == "traced":
@@ -195,8 +196,8 @@ class Observation:
         self._next_look = now + max(1 / LOOKS_PER_SECOND, cost / COST_OF_LOOKING)
 
     def end(self) -> Report:
-        """Stop observing and return the usage during the load. The servers still run, but servers
-        that profile themselves are ended here. Raises StartError."""
+        """Stop observing and return the usage during the load. End servers that profile themselves,
+        because they write their profile at the end. Raises StartError."""
         if not self._looks:
             self._next_look = 0.0
             self.look()

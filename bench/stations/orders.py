@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The orders to an agent and its reports, see `bench.stations.station`; between hosts as JSON."""
+"""The orders to an agent and its reports, see `bench.stations.station`."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -24,16 +24,16 @@ class Surveyed(BaseModel):
     limits: SystemLimits
     subjects: list[Subject] = []
     left_out: dict[str, str] = {}
-    """Servers that cannot run here, and the reasons."""
+    """Servers that cannot run on this host, and the reasons."""
     peers: dict[str, Peer] = {}
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
     slicing: str = ""
-    """The method that gives a server a CPU quota, in words; empty if no method works."""
+    """The method of CPU quotas for servers, in words; empty if no method works."""
 
 
 class ServerOrder(BaseModel):
-    """An order to start some instances of a server and wait until the instances listen."""
+    """An order to start some instances of a server, and to wait until they listen."""
 
     subject: str
     instances: int = 1
@@ -65,13 +65,13 @@ class ServersUse(BaseModel):
     """For each server: the usage of all its processes."""
     switches: Switches | None = None
     """The context switches of all servers; None if tasks started or ended during the load. Then the
-    switches of `Lifetime` are used."""
+    switches in `Lifetime` are used."""
     faults: int | None = None
     """The page faults of all servers and of their reaped children."""
     seconds: float
-    """The duration of the observation: the load with the readings before and after it."""
+    """The duration of the observation, from the readings before the load to those after it."""
     busy: float | None
-    """The share of time in which any process used the servers' CPUs."""
+    """The share of the servers' CPU time that all processes used."""
     cpus: int
     """The number of CPUs to which the servers are bound; 0: not bound."""
     spread: int = 0
@@ -125,7 +125,7 @@ class Report(BaseModel):
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
-    """The seconds for which Redis or the slow Redis ran or waited for a CPU; the larger number."""
+    """The seconds for which Redis (or the slow Redis, if longer) ran or waited for a CPU."""
     calls: Calls | None = None
     stacks: StackFigures | None = None
 

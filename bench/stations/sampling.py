@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Watch servers under load: sample or count their functions, count their system calls.
+"""Profile servers under load: sample or count their functions, count their system calls.
 
-perf takes thousands of samples per second of the call stack on the servers' CPU, including kernel
-functions; samples of other processes are dropped. So the results are shares of CPU time. perf
-samples the CPU instead of processes, because for each new process perf would start a new period.
-Processes that end within a period, such as the children of `forking`, would have no samples.
+perf samples the call stack on the servers' CPU thousands of times a second, including kernel
+functions. Samples of other processes are dropped. So the results are shares of CPU time. perf
+samples CPUs instead of processes, because perf would start a new sampling period for each new
+process. Short processes, such as the children of `forking`, would have no samples.
 
 If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids perf_event_open),
 servers write a profile when they end. Valgrind's callgrind counts the instructions of each function
-exactly, but only in user space, and without time. The server runs about fifty times slower. A Go
-program can sample itself: its runtime takes 100 samples per second of CPU time. Time in the kernel
-then counts for the function that makes the system call.
+exactly, but only in user space, and measures no time. The server runs about fifty times slower. A
+Go program can sample itself: its runtime takes 100 samples per second of CPU time. Its samples
+count kernel time for the function that makes the system call.
 
-strace counts system calls. It slows a server down, so the server sometimes waits for an event that
-would otherwise have happened already. This adds a few calls.
+strace counts system calls. A traced server is slower, so it may wait more often, which adds a few
+calls.
 """
 
 import os
@@ -38,12 +38,12 @@ from bench.records.figures import Frame, Mode, StackFigures
 from bench.stations.orders import Calls
 from bench.subjects.running import CALLGRIND_FILE
 
-# ---- Call stacks, merged into a tree for a flame graph ----
+# ---- Call stacks as a tree for a flame graph ----
 
 SMALLEST = 0.004
 """A function with a smaller share is counted with its caller."""
 STARTS = frozenset({"main", "start_thread"})
-"""The first functions of a process or thread; their callers do not belong to the server."""
+"""The first functions of the server's code in a process or thread."""
 Owner = Literal["server", "library", "kernel"]
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
 """A file name with one of these prefixes means memory of the process, not a file."""
@@ -71,7 +71,8 @@ def owner_of(place: str) -> Owner:
 
 
 def from_start(stack: Stack) -> Stack:
-    """Return the part of a stack from a function of STARTS, or the stack if it has none."""
+    """Return the part of a stack from its first function of STARTS; without one, the whole
+    stack."""
     begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
     return stack[begin:]
 
@@ -100,17 +101,17 @@ def _frames(stacks: Mapping[Stack, int], least: float) -> list[Frame]:
 # ---- Samples by perf ----
 
 RATE = 4999
-"""Samples per second: not a multiple of the kernel's tick rate, so they do not follow the ticks."""
+"""Samples per second: no multiple of the kernel's tick rate, so samples do not follow ticks."""
 STACK_BYTES = 4096
-"""The number of bytes of each stack that perf copies. perf finds the callers in these bytes,
-because the servers are built without frame pointers."""
+"""The number of bytes of each stack that perf copies. perf searches for the callers in these bytes,
+because the servers have no frame pointers."""
 FRAME_POINTERS = ("--call-graph", "fp")
-"""The options for Go programs, which have frame pointers. Go compresses its unwind tables, so perf
-cannot use the tables."""
+"""The options for Go programs, which have frame pointers. perf cannot use their unwind tables,
+because Go compresses them."""
 OF_GO = ".go.buildinfo"
 ARM_REGISTERS = ",".join([*(f"x{number}" for number in range(30)), "lr", "sp", "pc"])
-"""On a processor with SVE, perf by default also requests the vector length. The kernel's cpu-clock
-event does not support this register."""
+"""On a processor with SVE, perf also requests the vector length by default, but the kernel's
+cpu-clock event does not support this register."""
 RECORD = (
     *("perf", "record", "--quiet", "--no-buildid", "--no-buildid-cache", "--event", "cpu-clock"),
     *("--freq", str(RATE)),
@@ -145,8 +146,8 @@ def why_no_perf() -> str:
 
 
 def how_stacks(wanted: str) -> tuple[Mode | None, str]:
-    """Return the method that profiles functions here; for "auto", also the reason if the method is
-    not perf. Raises UserError if `wanted` names a method that does not work."""
+    """Return the profiling method that works here; for "auto", also the reason if it is not perf.
+    Raises UserError if `wanted` names a method that does not work."""
     if wanted == "no":
         return None, ""
     reason = why_no_perf() if wanted in ("auto", "perf") else ""
@@ -158,7 +159,7 @@ def how_stacks(wanted: str) -> tuple[Mode | None, str]:
         return "counted", reason
     if wanted == "callgrind":
         raise UserError("valgrind is not installed: apt-get install valgrind")
-    return None, f"{reason}; and valgrind, which could count instructions, is not installed"
+    return None, f"{reason}; valgrind, which can count instructions, is not installed"
 
 
 class Sampler:
@@ -167,8 +168,8 @@ class Sampler:
     def __init__(
         self, pids: Sequence[int], theirs: Sequence[int], own: Sequence[int], watch: SignalWatch
     ) -> None:
-        """Sample these processes and their children on the CPUs `theirs` (none: all); perf runs on
-        `own`. Raises StartError or Interrupted."""
+        """Sample these processes and their children on the CPUs `theirs` (empty: all CPUs); perf
+        runs on `own`. Raises StartError or Interrupted."""
         if reason := why_no_perf():
             raise StartError(reason)
         self._pids = set(pids)
@@ -177,7 +178,7 @@ class Sampler:
         place = Path(self._folder.name)
         for name in ("order", "answer"):
             os.mkfifo(place / name)
-        # Open each FIFO for reading and writing: opening one end alone would wait for perf.
+        # Each FIFO is opened for reading and writing, because opening one end would wait for perf.
         self._order = os.open(place / "order", os.O_RDWR | os.O_NONBLOCK)
         self._answer = os.open(place / "answer", os.O_RDWR | os.O_NONBLOCK)
         where = ["--cpu", ",".join(map(str, theirs))] if theirs else ["--all-cpus"]
@@ -253,11 +254,11 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
 
 
 def _function(line: str, innermost: bool) -> list[Function]:
-    """Return a list with the function of a line; empty if it gives no information, see ENTRY."""
+    """Return a list with the function of a line; empty if it is unknown or in ENTRY."""
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
     owner = owner_of(place)
-    plain = name.strip().partition("." if owner == "kernel" else "@")[0]  # no clone, no version
+    plain = name.strip().partition("." if owner == "kernel" else "@")[0]  # no suffix
     if (plain in ENTRY and not innermost) or (plain == UNKNOWN and owner != "kernel"):
         return []
     return [Function(plain, owner)]
@@ -277,7 +278,7 @@ RULE = "-----------+-"
 
 def what_was_counted(folder: Path) -> StackFigures | None:
     """Return the profile of all processes that have written a file into `folder`; None if there is
-    no file, or if a file is truncated because its process was killed."""
+    no file, or if a killed process left a truncated file."""
     files = list(folder.glob(f"{CALLGRIND_FILE}*"))
     if not all("\ntotals: " in file.read_text(errors="replace")[-100:] for file in files):
         return None
@@ -293,7 +294,7 @@ def counts(file: Path) -> Iterator[tuple[Stack, int]]:
     place: Owner = "server"
     found: list[tuple[list[str], int]] = []
     stack: list[str] = []
-    below = False  # the line after "calls=" has the callee's cost, which is counted separately
+    below = False  # the line after "calls=" has the callee's cost, which is counted elsewhere
     with file.open(errors="replace") as lines:
         for line in lines:
             key, _, value = line.rstrip().partition("=")
@@ -330,7 +331,8 @@ def what_it_wrote(file: Path) -> StackFigures:
 def stacks_by(
     command: Sequence[str], read: Callable[[Iterable[str]], Iterable[tuple[Stack, int]]]
 ) -> list[tuple[Stack, int]]:
-    """Return the stacks that `read` finds in the output of a tool. StartError: there are none."""
+    """Return the stacks that `read` finds in a tool's output. Raises StartError if it finds
+    none."""
     try:
         done = completed(command, READ_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -363,8 +365,7 @@ def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
 ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 """If this setting is 1, a process may trace only its descendants, see "ptrace_scope" in ptrace(2).
-Then strace is not allowed to trace a server, because strace and the server are children of this
-process."""
+Then strace may not trace a server, because strace and server are children of this process."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 
@@ -422,6 +423,7 @@ def writes_to_redis(lines: Iterable[str]) -> int:
 
 
 def is_traced(pid: int) -> bool:
-    """Return whether all threads of a process have a tracer. Ignore threads that end meanwhile."""
+    """Return whether all threads of a process have a tracer. Ignore threads that have just
+    ended."""
     statuses = (text_of(task / "status") for task in task_folders(pid))
     return all("TracerPid:\t0\n" not in status for status in statuses)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The testbed: all agents of a sweep with their roles. The file of `--hosts` has the name, the
-address and the start command of the agent for each host:
+address and the agent's start command for each host:
 
     {"load":    {"name": "load", "address": "10.77.0.1"},
      "nginx":   {"name": "nginx", "address": "10.77.0.2", "agent": ["ssh", "nginx"]},
@@ -8,8 +8,8 @@ address and the start command of the agent for each host:
      "redis":   {"name": "redis", "address": "10.77.0.4", "agent": ["ssh", "redis"]}}
 
 The sweep runs on the load host. `address` is for the data traffic. `agent` is the command that
-starts `python -m bench.stations.agent` on that host, from the same files as on the load host. The
-sweep uses the command's standard input and output. Without `nginx` there is no load balancer.
+starts `python -m bench.stations.agent` on the host, from the same files as on the load host. The
+sweep uses the command's standard input and output. `nginx` can be left out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -120,8 +120,8 @@ class Site:
 
     @staticmethod
     def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
-        """Return the testbed that `file` describes. For None return this machine, with its CPUs
-        divided for `instances` of a server. Raise UserError if the file is not valid."""
+        """Return the testbed that `file` describes. For None return this machine, with CPUs for
+        `instances` of a server. Raise UserError if the file is not valid."""
         if file is None:
             return Site(watch, place_here(instances), None, programs)
         each = Placement(server=[], load=[], note="each role on its own host")
@@ -163,7 +163,7 @@ class Site:
 
     @property
     def lost(self) -> str:
-        """Return a text about the first lost host and the reason; empty if no host is lost."""
+        """Return the reason why the first lost host is lost; empty if no host is lost."""
         return next((remote.lost for remote in self._remotes if remote.lost), "")
 
     def notice_ends(self) -> None:
@@ -175,7 +175,7 @@ class Site:
 
     def survey(self, names: Sequence[str], some: bool = False) -> list[Subject]:
         """Survey all hosts and return the servers with these names. If a host lacks a server, raise
-        UserError; with `some`, leave the server out, see `left_out`."""
+        UserError or, with `some`, leave the server out (see `left_out`)."""
         for one in self._members:
             wanted = names if one.role in ("server", None) else ()
             one.seen = one.station.survey(wanted, some, *self._programs)
@@ -183,7 +183,7 @@ class Site:
         return [one for one in self.server.subjects if one.name not in lacking]
 
     def left_out(self) -> dict[str, str]:
-        """Return the reason for each server that a host lacks, by the server's name."""
+        """Return the servers that a host lacks, with the reasons."""
         return {name: why for one in self._members for name, why in one.seen.left_out.items()}
 
     @property
@@ -202,12 +202,12 @@ class Site:
         """Raise UserError if a host cannot give its servers a CPU quota."""
         if not self.slicing():
             raise UserError(
-                "--quota: cannot make a control group with a quota for a server; run this as root, "
-                "or with a systemd that lets users set CPU quotas"
+                "--quota: cannot create a control group with a quota for a server; run as root, "
+                "or under a systemd that lets users set CPU quotas"
             )
 
     def slicing(self) -> str:
-        """Return how servers get a CPU quota, in words; empty if a host cannot set quotas."""
+        """Return the method of CPU quotas in words; empty if a host cannot set quotas."""
         return min(one.seen.slicing for one in self._of("server"))
 
     def versions(self) -> Versions:
@@ -242,9 +242,8 @@ class Site:
     # ---- One run ----
 
     def make_room(self, ended: Callable[[Role | None], int]) -> None:
-        """Wait until the kernel of each host can keep all connections that the host will close in
-        TIME_WAIT. `ended` returns their number for a role (None: one machine). The waits overlap,
-        because connections in TIME_WAIT expire on all hosts at the same time."""
+        """Wait until the kernel of each host can keep in TIME_WAIT all connections that the host
+        will close. `ended` returns their number for a role (None: one machine)."""
         roles: tuple[Role, ...] = ("server", "nginx") if self.hosts else ("load",)
         for role in roles:
             for one in self._of(role):
@@ -271,8 +270,8 @@ class Site:
         return self._of("nginx")[0].station.start_balancer(order)
 
     def begin(self) -> None:
-        """Start to observe the servers, and read the counters before the load. Read the servers'
-        counters last, because then they include little more than the load. Raises StartError."""
+        """Start to observe the servers, and read the counters before the load. The servers'
+        counters are read last, so they include little more than the load. Raises StartError."""
         for one in sorted(self._members, key=lambda one: one.role == "server"):
             one.station.begin()
 

@@ -34,14 +34,14 @@ from bench.subjects.subject import Place, Subject, select
 
 
 class LocalStation:
-    """The agent in this process. Use in a `with` block. Each method may raise Interrupted. The
-    methods of an agent on another host may also raise HostLost."""
+    """The agent in this process. Use in a `with` block. Each method may raise Interrupted, and on
+    another host also HostLost."""
 
     def __init__(
         self, watch: SignalWatch, placement: Placement, address: str = "127.0.0.1"
     ) -> None:
-        """`placement`: the CPUs to which the servers are bound, one after another, and the CPUs for
-        all other processes. `address`: the address to listen on."""
+        """`placement`: the CPUs to which the servers are bound in turn, and the CPUs for all other
+        processes. `address`: the address to listen on."""
         raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self.known: dict[str, Subject] = {}
@@ -75,7 +75,8 @@ class LocalStation:
         self, subjects: Sequence[str] = (), some: bool = False, programs: Path = ROOT
     ) -> orders.Surveyed:
         """Return the report on this host and on the servers `subjects`. `some`: leave out servers
-        that cannot run here; otherwise raise UserError. `programs`: the folder of executables."""
+        that cannot run here, instead of raising UserError. `programs`: the folder of
+        executables."""
         surveyed = survey(subjects, some, programs)
         surveyed.slicing = self._slicing.how if self._slicing else ""
         self.known |= {subject.name: subject for subject in surveyed.subjects}
@@ -127,13 +128,14 @@ class LocalStation:
         return self._balancer.url
 
     def begin(self) -> None:
-        """Begin to observe the servers; read the counters before the load. Raises StartError."""
+        """Start to observe the servers; read the counters before the load. Raises StartError."""
         redis = [one for one in (self._redis, self._slow) if one]
         self._observed = Observation(self._servers, self._placement, redis, self._balancer)
         self._observed.begin(self._watch)
 
     def look(self) -> None:
-        """Sample the servers during the load. An agent on another host does this by itself."""
+        """Sample the servers during the load. On another host the agent does this without a
+        call."""
         if self._observed:
             self._observed.look()
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Studies: measurements and expectations (*.toml), published figures (NAME.published.csv)."""
+"""Studies: measurements and expectations (*.toml), and published figures (*.published.csv)."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Find and install the packages that the servers of a study need. Report the size of the packages,
-and how much the builds of the servers will download from the registries of their languages.
-scripts/setup.sh installs the packages. It starts no service, now or at the next boot."""
+and of the downloads by the servers' builds. scripts/setup.sh installs the packages, without
+starting services."""
 
 import os
 import re
@@ -17,20 +17,20 @@ from bench.subjects import declared
 ASK_ABOVE = 100_000_000
 """Bytes: a larger download needs the user's consent."""
 PROFILER = {"perf": ("linux-perf | linux-tools-generic",)}
-"""perf and its packages in Debian and in Ubuntu (there only for Ubuntu's own kernels)."""
+"""The packages with perf in Debian and in Ubuntu (only for Ubuntu's own kernels)."""
 LISTS = ["apt-get", "--quiet=2", "update"]
 WORDS_FOR_YES = frozenset({"y", "yes"})
 
 
 def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the packages of each reference server that lacks a program, by the server's name.
-    Installed packages are included, too; apt skips them."""
+    Installed packages are included; apt skips them."""
     found = _references(subjects)
     return {one.name: one.packages for one in found if one.packages and one.lacks()}
 
 
 def bytes_to_fetch(packages: Sequence[str]) -> int | None:
-    """Return how many bytes apt would download for these packages; None if one is unknown."""
+    """Return how many bytes apt would download for these packages; None if a package is unknown."""
     if shutil.which("apt-get") is None:
         return None
     # "satisfy", because "install" does not accept `golang-go (>= 2:1.21~)`.
@@ -48,8 +48,8 @@ def sum_of_uris(text: str) -> int:
 
 def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[str, float]]:
     """Return the megabytes that the build of each reference server will download, by server and
-    item. `wanted`: servers whose packages will be installed. A server that lacks a program and is
-    not in `wanted` is not built."""
+    item. `wanted`: servers whose packages will be installed. Servers that lack a program and are
+    not in `wanted` are not built."""
     able = (one for one in _references(subjects) if one.name in wanted or not one.lacks())
     found = {one.name: one.to_fetch() for one in able if one.fetches}
     return {name: each for name, each in found.items() if each}
@@ -66,10 +66,10 @@ def install(
     agreed: bool = False,
     tools: Mapping[str, tuple[str, ...]] = {},
 ) -> dict[str, str]:
-    """Install what is missing, and report what is not available. `ask` asks the user a question
-    (None: there is no terminal). `agreed`: the user has already agreed to downloads of any size.
-    `tools`: the packages of further programs, by program name. Return the servers that will not be
-    built because the user did not allow their download: the reasons by server name."""
+    """Install missing packages, and report unavailable packages. `ask` asks the user a question
+    (None: there is no terminal). `agreed`: the user has already allowed downloads of any size.
+    `tools`: the packages of other programs, by program name. Return the servers that will not be
+    built because the user did not allow the download, with the reasons."""
     wanted = missing(subjects)
     wanted |= {name: each for name, each in tools.items() if find_program(name) is None}
     sizes = _sizes(wanted, say) if wanted else {}
@@ -80,11 +80,11 @@ def install(
         return {}
     packages = sorted({package for each in wanted.values() for package in each})
     if not _agreed(_say_sizes(packages, sizes, built, say), ask, agreed):
-        hint = "" if ask else " (no terminal to ask: give --yes to allow it)"
-        say(f"Not fetched{hint}: {', '.join({**wanted, **built})}")
+        hint = "" if ask else " (there is no terminal for a question: give --yes to allow it)"
+        say(f"Not downloaded{hint}: {', '.join({**wanted, **built})}")
         end = "give --yes to allow it"
         why = {
-            name: f"{name} is left out: its build would fetch {', '.join(each)}; {end}"
+            name: f"{name} is left out: its build would download {', '.join(each)}; {end}"
             for name, each in built.items()
             if name not in wanted
         }
@@ -92,7 +92,7 @@ def install(
             say(reason)
         return why
     if packages and not _setup([f"package:{_name(package)}" for package in packages]):
-        say(f"Some packages could not be installed, for: {', '.join(wanted)}")
+        say(f"Could not install some packages for: {', '.join(wanted)}")
     return {}
 
 
@@ -110,19 +110,19 @@ def _say_sizes(
     for name, fetched in built.items():
         each[name] = each.get(name, 0) + 1e6 * sum(fetched.values())
     words = ", ".join(f"{name} {_megabytes(known)}" for name, known in each.items())
-    later = f", {_megabytes(by_builds)} of it when the servers are built" if built else ""
-    say(f"To be fetched: about {_megabytes(size)} ({words}; shared parts are fetched once){later}")
+    later = f", of which {_megabytes(by_builds)} when the servers are built" if built else ""
+    say(f"Download: about {_megabytes(size)} ({words}; shared parts only once){later}")
     return size
 
 
 def _agreed(size: float, ask: Callable[[str], str] | None, agreed: bool) -> bool:
     if size <= ASK_ABOVE or agreed:
         return True
-    return ask is not None and ask("Fetch it? [y/N] ").strip().lower() in WORDS_FOR_YES
+    return ask is not None and ask("Download it? [y/N] ").strip().lower() in WORDS_FOR_YES
 
 
 def _name(package: str) -> str:
-    """Return the package's name without its version; of alternatives, the first that apt knows."""
+    """Return the package's name without its version; of alternatives, the first in apt's lists."""
     each = [one.strip() for one in package.split("|")]
     there = next((one for one in each[:-1] if bytes_to_fetch([one]) is not None), each[-1])
     return there.partition(" ")[0]
@@ -136,12 +136,12 @@ def on_terminal() -> Callable[[str], str] | None:
 def _sizes(
     wanted: Mapping[str, Sequence[str]], say: Callable[[str], None]
 ) -> dict[str, int | None]:
-    """Return the bytes to fetch for each name in `wanted`; None if a package is unknown. If one is
-    unknown, update apt's package lists first."""
+    """Return the bytes to download for each name in `wanted`; None if a package is unknown. If a
+    package is unknown, update apt's package lists first."""
     found = {name: bytes_to_fetch(packages) for name, packages in wanted.items()}
     if None not in found.values() or shutil.which("apt-get") is None:
         return found
-    say("Fetching the lists of packages")
+    say("Downloading the lists of packages")
     as_root = [] if os.geteuid() == 0 else ["sudo"]
     subprocess.run([*as_root, *LISTS], env=_plain(), stdout=subprocess.DEVNULL)
     return {name: bytes_to_fetch(packages) for name, packages in wanted.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Make the list of the runs of a sweep from plans."""
+"""Make the list of a sweep's runs from plans."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +17,11 @@ SHORT_REQUESTS = 10_000
 SHORT_TIMEOUT = 20.0
 
 ORDER_LEVEL, ORDER_RUNS = 100, 3
-"""The level of the ranking at the end of the default sweep, and the number of runs at this level,
-which distinguishes a difference from noise."""
+"""The level of the ranking at the end of the default sweep, and its number of runs, which is enough
+to distinguish differences from noise."""
 SLICE = 0.2
-"""The CPU quota of each server in the default sweep, as a share of a core. ab and Redis need two to
-four times as much CPU time for a request as the fastest server, and must not be the limit."""
+"""The CPU quota of each server in the default sweep, as a share of a core. ab and Redis must not be
+the limit, but need two to four times as much CPU time for a request as the fastest server."""
 SLICE_REQUESTS = 2_000
 
 FULL_LEVELS = (
@@ -34,13 +34,13 @@ FULL_RUNS = 3
 FULL_TIMEOUT = 120.0
 
 FEWER_FOR, FEWER = frozenset({"iterative", "forking"}), 5
-"""These servers get the usual number of requests divided by FEWER. They are slow, and otherwise
-they would take most of the time of a sweep."""
+"""These servers get the usual number of requests divided by FEWER, because slow servers would need
+most of the time of a sweep."""
 
 USUAL = Conditions(DEFAULT_WORKLOAD)
 
 OPEN_SECONDS, OPEN_SECONDS_FULL = 3.0, 10.0
-"""The time of an open-loop run, unless a number of requests is given."""
+"""The seconds of an open-loop run, unless a number of requests is given."""
 
 
 def levels_of(plan: Plan) -> tuple[int, ...]:
@@ -55,13 +55,12 @@ def runs_of(plan: Plan) -> int:
 
 def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
     """Return the seconds after which a run is stopped: few for the default levels, more for others.
-    This limit includes the time that a server needs for `waits` replies of a delayed Redis, one
-    after another."""
+    The time for `waits` successive replies of a delayed Redis is added."""
     if plan.timeout:
         return plan.timeout
-    patient = plan.full or plan.levels or plan.requests
+    long = plan.full or plan.levels or plan.requests
     slowed = waits * conditions.redis_delay_ms / 1000
-    return (FULL_TIMEOUT if patient else SHORT_TIMEOUT) + slowed
+    return (FULL_TIMEOUT if long else SHORT_TIMEOUT) + slowed
 
 
 def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
@@ -98,10 +97,10 @@ def requests_of(
 
 
 def conditions_of(plan: Plan) -> list[Conditions]:
-    """Return all conditions, one chart each, in the order in which they are measured. Redis is
-    delayed only for workloads that wait for it. Each closed loop is followed by an open loop at
-    each of the given rates. Without a balancer clients connect to one server, so there is one
-    instance. If the memory of connections is measured, the connections are kept."""
+    """Return all conditions, one chart each, in the order of the measurement. Redis is delayed only
+    for workloads that wait for it. After each closed loop come the open loops at the given rates.
+    Without a balancer clients connect to one server, so there is one instance. If the memory of
+    connections is measured, the connections are persistent."""
     names = [name for name in BY_NAME if name != "rate"]
     found: list[Conditions] = []
     for workload in plan.workloads:
@@ -126,9 +125,8 @@ def runs_in_order(
     subjects: Sequence[str],
     can: Callable[[str, Conditions], bool] = lambda subject, conditions: True,
 ) -> list[RunSpec]:
-    """Return all runs. The servers take turns, so that a drift of the machine does not favour one
-    of them. `can` returns whether a server can be measured under some conditions; if not, it has no
-    run."""
+    """Return all runs. The servers take turns, so a drift of the machine favours none of them.
+    `can` returns whether a server supports some conditions; if not, it has no run."""
     found = []
     for conditions in conditions_of(plan):
         workload = workload_for(conditions.workload)
@@ -143,8 +141,8 @@ def runs_in_order(
 
 def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:
     """Return the runs of several plans, each once. All servers with the same conditions and level
-    take turns, even if they are from different plans. A server also takes turns with its ablations
-    and its variants of experiments."""
+    take turns, also from different plans. A server also takes turns with its ablations and its
+    variants of experiments."""
     once = [same[0] for same in grouped(((x.key, x.run), x) for x in runs).values()]
     turns = grouped(
         ((x.conditions._replace(without="", change=""), x.concurrency), x) for x in once
@@ -157,7 +155,7 @@ class Planned:
     """The servers and the runs of a sweep."""
 
     subjects: Mapping[str, Subject]
-    """The servers under test by name, in the order in which they take turns."""
+    """The servers under test by name, in the order of their turns."""
     runs: list[RunSpec]
     left_out: Mapping[str, list[str]]
     """The conditions that a server does not support, as texts, by server."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Read a study: a TOML file with the measurements of a sweep and the expected results.
-bench/studies/now.toml and measure.toml explain all keys. An error in a file names the line, the
-entry and the value."""
+bench/studies/now.toml and measure.toml explain all keys. An error message names the line, the entry
+and the value."""
 
 import csv
 import difflib
@@ -28,7 +28,7 @@ STUDIES = ROOT / "bench" / "studies"
 EXPERIMENTS = ROOT / "course" / "experiments"
 """Studies of one change of a server; NAME.patch is the change."""
 SEVEN = "seven"
-"""In the key `servers` this name means all chosen servers of the project."""
+"""In the key `servers`, this name means all chosen servers of the project."""
 
 Place = tuple[str | int, ...]
 """The place of a value, in pydantic's form: ("measure", 0, "workloads", 2)."""
@@ -57,9 +57,9 @@ class TomlFile:
         return UserError(f"{self._file}: line {self._line(place)}: {where}: {words}")
 
     def invalid(self, error: ValidationError, models: Mapping[str, type[BaseModel]]) -> UserError:
-        """Return the first unknown key, otherwise the first error of pydantic. `models`: the
-        model of the file (key "") and of each table in it, by its name."""
-        # An unknown key comes first, because a key is often missing only because it is misspelt.
+        """Return an error for the first unknown key, otherwise for pydantic's first error.
+        `models`: the model of the file (key "") and of each table in it, by its name."""
+        # Unknown keys come first, because a missing key may only be misspelt.
         first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
         place, kind = first["loc"], first["type"]
         if kind == "missing":
@@ -90,7 +90,7 @@ class TomlFile:
 
 
 def no_such(word: str, kind: str, known: Collection[str]) -> str:
-    """Return the message for an unknown word of this kind, with the most similar known word."""
+    """Return the message for an unknown word, with the most similar known word."""
     near = difflib.get_close_matches(word, known, 1)
     hint = f"; did you mean {near[0]!r}?" if near else f". Known: {', '.join(known)}"
     return f"{word!r} is not {kind}{hint}"
@@ -138,7 +138,7 @@ SIZES = {
 
 
 class Measure(Size):
-    """One entry `measure`. Other keys are conditions, each with one or several values."""
+    """An entry `measure`. All other keys are conditions, each with one or several values."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -156,7 +156,7 @@ class Measure(Size):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the names of the entry for the option --only."""
+        """Return the entry's part names, for the option --only."""
         return (self.part,) if self.part else self.workloads
 
     def only(self, part: str) -> "Measure":
@@ -164,14 +164,13 @@ class Measure(Size):
         return self if self.part else self.model_copy(update={"workloads": (part,)})
 
     def closed(self) -> "Measure":
-        """Return the entry with the closed loop in place of its own modes."""
+        """Return the entry with the closed loop as its only mode."""
         return Measure.model_validate({**self.model_dump(), "mode": "closed"})
 
     def subjects(self, chosen: Sequence[str]) -> tuple[str, ...]:
         """Return the servers of the entry, each once. `chosen`: servers of the project; empty: the
         default. Other servers of the project are left out, except in an ablation or an experiment.
-        If the entry names servers of the project and all of them are left out, no server is
-        returned."""
+        If no server of the project remains in an entry that had some, no server is returned."""
         ours, project = server_names(chosen), {*discover()}
         named = [x for name in self.servers for x in (ours if name == SEVEN else [name])]
         every = tuple(dict.fromkeys(x for x in named if x not in self.but))
@@ -194,14 +193,14 @@ class DeclaredStudy(StudyWords, Size):
     answer: str = ""
     """The expected result of an experiment, and the reason."""
     still: tuple[str, ...] = ()
-    """Tests below tests/e2e/ that the servers of an experiment pass."""
+    """Tests in tests/e2e/ that the servers of an experiment pass."""
     measure: tuple[Measure, ...] = Field(min_length=1)
     expect: tuple[Expect, ...] = ()
     published: tuple[Published, ...] = ()
     chosen: tuple[str, ...] = ()
     """The servers of the project that are measured; empty: the default."""
     stacks: Mode | None = "sampled"
-    """How functions are profiled here: "sampled" (by perf), "counted" (by callgrind), None."""
+    """The method of profiling here: "sampled" (by perf), "counted" (by callgrind), None."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -215,7 +214,7 @@ class DeclaredStudy(StudyWords, Size):
 
     @property
     def profiles(self) -> bool:
-        """Return whether a profiler samples some of the study's runs."""
+        """Return whether a profiler samples runs of the study."""
         return any("sampled" in one.varied.get("mode", ()) for one in self.measure)
 
     def parts(self, full: bool) -> tuple[Plan, ...]:
@@ -238,8 +237,8 @@ class DeclaredStudy(StudyWords, Size):
         return PeerStudy(measured=measured, **said)
 
     def resized(self, requests: int | None, runs: int | None, level: int | None) -> "DeclaredStudy":
-        """Return the study with other numbers (None: its own). An entry with numbers of its own
-        keeps them, but has at most `runs` runs."""
+        """Return the study with other numbers (None: its own). An entry's own numbers remain, but
+        it has at most `runs` runs."""
         number, levels = requests or self.requests, (level,) if level else self.levels
         if number and levels and (requests or level):
             levels = tuple(min(one, number) for one in levels)
@@ -254,7 +253,7 @@ class DeclaredStudy(StudyWords, Size):
         self, only: Sequence[str], servers: Sequence[str]
     ) -> tuple["DeclaredStudy", list[str]]:
         """Return the study with only these parts and these servers of the project (empty: all), and
-        the reason for each part that has no server left."""
+        the reason for each part without servers."""
         entries, chosen = self.measure, tuple(server_names(servers)) if servers else ()
         if only:
             entries = tuple(x.only(name) for name in only for x in self.measure if name in x.parts)
@@ -264,7 +263,7 @@ class DeclaredStudy(StudyWords, Size):
             its = [one for one in entries if name in one.parts]
             if not any(one.subjects(chosen) for one in its):
                 lost = dict.fromkeys(x for one in its for x in one.subjects(()) if x in discover())
-                about = f"it is about {', '.join(lost)}, which --servers does not name"
+                about = f"it measures {', '.join(lost)}, which --servers does not name"
                 reasons.append(f"{name} is left out: {about}")
         return found, reasons
 
@@ -291,9 +290,9 @@ class DeclaredStudy(StudyWords, Size):
         )
 
     def _able(self, entry: Measure, mode: str) -> tuple[str, ...]:
-        """Return the servers that can be measured. Without perf, only reference servers can be
-        sampled, because they profile themselves; for the project's servers callgrind replaces
-        perf."""
+        """Return the servers that can be measured in `mode`. Without perf, only reference servers
+        can be sampled, because they profile themselves. For the project's servers callgrind
+        replaces perf."""
         names = entry.subjects(self.chosen)
         if not self.profiles or mode not in ("sampled", "counted") or mode == self.stacks:
             return names

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Read the declarations of the reference servers, bench/references/NAME/`reference.toml`.
 
-A declaration has the server's description and origin, its command with the port and Redis, its
-workloads, the settings for a fair comparison, and its expected processes and system calls. The
-declaration in bench/references/nginx/ explains all keys.
+A declaration has the server's description, origin, command and workloads, the settings for a fair
+comparison, and the expected processes and system calls. The declaration in bench/references/nginx/
+explains all keys.
 """
 
 import re
@@ -36,13 +36,13 @@ class LeftOut(UserError):
 
 
 Keeps = Literal["yes", "HTTP/1.1", "no"]
-"""Whether a server keeps a connection open if the client requests that: in both versions of HTTP,
-only in HTTP/1.1 (ab sends HTTP/1.0, wrk HTTP/1.1), or never."""
+"""Whether a server keeps a connection open at the client's request: in both versions of HTTP, only
+in HTTP/1.1 (ab sends HTTP/1.0, wrk HTTP/1.1), or never."""
 
 
 class Serving(BaseModel):
-    """The facts that a test checks while a reference server serves;
-    docs/reference/reference-servers.md has the same numbers."""
+    """Facts about a serving reference server, which a test checks. The numbers are also in
+    docs/reference/reference-servers.md."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,7 +54,7 @@ class Serving(BaseModel):
 
 
 class Fetched(BaseModel):
-    """Files that a build downloads from the registry of a language, if they are not here yet."""
+    """Files that a build downloads from the registry of a language if they are missing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,7 +62,7 @@ class Fetched(BaseModel):
     """The name of the download; servers with the same name share the download."""
     megabytes: float
     there: tuple[str, ...]
-    """A command that succeeds if the files are here. It runs in the server's folder, offline."""
+    """A command that succeeds if the files exist; it runs offline in the server's folder."""
 
 
 class Reference(BaseModel):
@@ -128,8 +128,8 @@ class Reference(BaseModel):
             self._build(fill(self.build, {**OUR_BUILD, "ROOT": str(ROOT)}))
 
     def command_line(self, folder: Path, words: Mapping[str, str]) -> list[str]:
-        """Copy the server's files into `folder` and return its command. `words`: the values of this
-        run, which replace the @WORDS@ in files and command."""
+        """Copy the server's files into `folder` and return its command. `words`: the values for the
+        @WORDS@ in files and command."""
         ours = limits_of((ROOT / "lib" / "config.h").read_text()) | OUR_BUILD
         known = {**ours, "ROOT": str(ROOT), "FOLDER": str(folder), **words}
         folder.chmod(0o755)  # a server that drops root privileges must be able to read its files
@@ -158,7 +158,7 @@ class Reference(BaseModel):
 
 
 def _is_there(program: str) -> bool:
-    """Return whether a program is installed, or for a pattern `/...` whether a file matches it."""
+    """Return whether a program is installed, or whether a file matches a pattern `/...`."""
     if program.startswith("/"):
         return any(Path("/").glob(program[1:]))
     return find_program(program) is not None

@@ -28,8 +28,8 @@ _NUMBER = r"(\d+(?:\.\d+)?)"
 
 
 def lines_of(text: str) -> dict[str, str]:
-    """Return the aligned lines of a text as keys and values. If a key is repeated, the last line is
-    used. Other lines are ignored, also a last line without line feed, which may be incomplete."""
+    """Return the aligned lines of a text as keys and values. If a key is repeated, the last line
+    counts. Other lines are ignored, and also an incomplete last line (without line feed)."""
     found = {}
     for line in text.splitlines(keepends=True):
         key, value = line[:KEY_COLUMNS].strip(), line[KEY_COLUMNS:].strip()
@@ -79,8 +79,8 @@ CHANGED = ROOT / "build" / "experiments"
 CALLGRIND_FILE = "callgrind."
 """The beginning of the name of callgrind's output file, before the PID."""
 STOP_SECONDS = 20.0
-"""The time limit for the end of a server, which waits 5 s for active requests. On a busy machine a
-hundred processes need more time to end."""
+"""The time limit for the end of a server, which waits 5 s for active requests. On a busy machine,
+a hundred processes need more time to end."""
 NEVER_SERVED_SECONDS = 0.5
 """The time limit for a server that never listened, and so has no active requests."""
 

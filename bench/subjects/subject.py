@@ -3,7 +3,7 @@
 
 The project's servers are found by their folders, so a new server needs no entry here. The names for
 epoll: `baseline-epoll` is the minimal server of its architecture, in baselines/; `plain-epoll` is
-the server without the second storey, built by `make plain`. Reference servers are declared, see
+the server without the second storey, built by `make plain`. For reference servers, see
 bench.subjects.declared.
 """
 
@@ -45,12 +45,12 @@ BASELINE_ASKS: dict[str, tuple[str, ...]] = {
     ),
     "sign": ("RPUSH guestbook_remarks One_of_many_-_Load_generator",),
 }
-"""The Redis commands that a baseline sends for each workload: the commands of the servers, but with
-a remark without spaces. Baselines have no workload for sorting."""
+"""The Redis commands that a baseline sends for each workload: the servers' commands, but with a
+remark without spaces. Baselines have no workload for sorting."""
 
 START_SECONDS = 60.0
-"""The time within which a server must listen. A server that is compiled at its start needs half of
-this time if it gets a fifth of a busy core."""
+"""The time limit for a server to listen. With a fifth of a busy core, a server that is compiled at
+its start needs half of this time."""
 PROFILE_FILE = "pprof"
 EVERY = "all"
 """The word for all servers of the project, also servers that are not measured by default."""
@@ -67,10 +67,10 @@ class Place:
     port: int = 0
     """0: any free port."""
     conditions: Conditions = NO_CONDITIONS
-    """The command of a server uses the number of workers; the command of a baseline uses the
-    workload and keep-alive. Other code applies the other conditions."""
+    """The command of a server depends on the number of workers; the command of a baseline depends
+    on the workload and keep-alive. Other code applies the other conditions."""
     answer_bytes: int = 0
-    """The length that a baseline's whole response must have, in bytes."""
+    """The length in bytes that a baseline's whole response must have."""
     address: str = "127.0.0.1"
     profile: bool = False
     """Whether the server writes its own profile, PROFILE_FILE in its folder."""
@@ -94,20 +94,20 @@ class Subject:
     """The workloads that the server serves; None: all."""
     announces: bool = True
     """Whether the server accepts port 0 and prints a `url` line when it listens. If not,
-    `RunningServer` tries to connect to its port until it listens."""
+    `RunningServer` repeatedly tries to connect to the server's port."""
     ready: str = ""
-    """A path that returns an error until the server is ready; "": ready when it listens."""
+    """A path that returns an error until the server is ready; "": ready as soon as it listens."""
     start_seconds: float = START_SECONDS
     executable: Path | None = None
     keeps: Keeps = "yes"
     warm_up: int = 0
-    """The number of warm-up requests; 0: as many as for most servers."""
+    """The number of warm-up requests; 0 means the usual number."""
     profiles_itself: bool = False
     has_workers: bool = False
     """Whether the option --workers has an effect, as the server's folder declares."""
     stalled_by: str | None = None
-    """The number of silent clients that block all other clients: "one", as many as the server has
-    "workers", or "none" if no number blocks them. None: unknown."""
+    """The number of silent clients that block all other clients: "one"; "workers" (the number of
+    workers); or "none" if no number blocks them. None: unknown."""
 
     def serves(self, workload: str) -> bool:
         """Return whether the server serves the workload of this name."""
@@ -125,7 +125,7 @@ class Subject:
             return False
         if self.keeps == "no":
             return not conditions.server_keeps and not conditions.idle
-        # A baseline keeps all connections or none, and counts requests of idle clients as visits.
+        # A baseline keeps all connections or none, and counts idle clients' requests as visits.
         return not (self.kind == "baseline" and conditions.idle)
 
 
@@ -135,13 +135,13 @@ def select(
     left_out: dict[str, str] | None = None,
     unbuilt: list[str] | None = None,
 ) -> list[Subject]:
-    """Return the servers under test with these names, see `chosen_names`. `programs`: the folder of
-    the servers' executables. Raise UserError if a server is unknown or not built, or if a program
-    that it needs is missing.
+    """Return the servers under test with these names (see `chosen_names`). `programs`: the folder
+    of the servers' executables. Raise UserError if a server is unknown or not built, or if a
+    program that the server needs is missing.
 
-    If `unbuilt` is given, it gets the names of servers that are not built, without an error. If
-    `left_out` is given, it gets the reason for each server that lacks a program, by the server's
-    name; the result omits this server.
+    If `unbuilt` is given, add the names of servers that are not built, without an error. If
+    `left_out` is given, add the reason for each server that lacks a program, by the server's name,
+    and omit this server.
     """
     servers, wanted = discover(), chosen_names(names)
     built = {name: programs / name for name in wanted if name in servers}
@@ -175,9 +175,9 @@ def make_command(servers: Sequence[str]) -> str:
 
 def chosen_names(names: Sequence[str] | None, baselines: bool = False) -> list[str]:
     """Return the names of servers under test in the order of `names`, each once. If `names` is
-    None, return the project's servers that are measured by default. The name `all` means all of the
-    project's servers. The name of a folder is also valid: 07_epoll is epoll. `baselines`: add the
-    baselines of the project's servers. Raise UserError if a server is unknown."""
+    None, return the project's servers that are measured by default. The name `all` means all the
+    project's servers. The name of a folder is also valid: 07_epoll means epoll. `baselines`: add
+    the baselines of the project's servers. Raise UserError if a server is unknown."""
     servers = discover()
     wanted = _known(names, servers, known_names(servers)[len(servers) :])
     theirs = [BASELINE_PREFIX + name for name in wanted if baselines and name in servers]
@@ -218,7 +218,7 @@ def server_subject(name: str, program: Path) -> Subject:
     said = _facts_of(architecture)
 
     def command(place: Place) -> list[str]:
-        # --root, because the executable may be in another folder than public/.
+        # --root, because the executable and public/ may be in different folders.
         where = ["--address", place.address, "--port", str(place.port), "--root", str(ROOT)]
         number = place.conditions.workers
         workers = ["--workers", str(number)] if number else []
@@ -321,7 +321,7 @@ def _baseline_source(name: str) -> Path | None:
 
 
 def _redis_words(place: Place) -> list[str]:
-    """Return a baseline's options for Redis: address, commands at the start and of a request."""
+    """Return a baseline's options for Redis: address, first commands, commands of a request."""
     asks = BASELINE_ASKS.get(place.conditions.workload, ())
     if not asks:
         return []
@@ -332,7 +332,7 @@ def _redis_words(place: Place) -> list[str]:
 
 def redis_for_baseline(url: str) -> tuple[str, list[str]]:
     """Return HOST:PORT or unix:PATH of a Redis, and the first commands of a connection. Raise
-    UserError for a user name or password with a space, at which baselines split commands."""
+    UserError for a user name or password with a space, because baselines split commands there."""
     if url.startswith("unix:"):
         return url.replace("unix://", "unix:", 1), []
     parts = urlsplit(url)

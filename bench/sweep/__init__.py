@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""A sweep: plans the runs and makes them in order, each from server start to checks."""
+"""Plan the runs of a sweep, and make each run from server start to checks."""

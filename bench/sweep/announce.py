@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Prints the reports before the first and after the last run of a sweep, and sets up its log."""
+"""Print the reports before the first and after the last run of a sweep, and set up its log."""
 
 import contextlib
 import logging
@@ -39,7 +39,7 @@ def announce(planned: Planned, site: Site, diagnosis: Diagnosis, out: Console) -
     for reason in site.left_out().values():
         say(out, reason, "yellow")
     if not redis.private:
-        say(out, f"Redis: {redis.shown}; only its visitor_count is changed, by each visit")
+        say(out, f"Redis: {redis.shown}; each visit changes its visitor_count, and nothing else")
     _show_problems(diagnosis, out)
 
 
@@ -68,8 +68,8 @@ def describe_host(host: HostInfo) -> str:
 
 
 def conclude(results: Results, folder: Path, out: Console, with_rates: bool) -> None:
-    """Print the names of a finished or interrupted sweep's files, and the command that resumes an
-    interrupted sweep. `with_rates`: also print the table and the ranking, and write the charts."""
+    """Print the names of a sweep's files, and the command that resumes an interrupted sweep.
+    `with_rates`: also print the table and the ranking, and write the charts."""
     if with_rates:
         out.print(result_table(results))
     charts = write_rates(folder) if with_rates else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One run of a configuration: a fresh server, a first request, a warm-up, the load, the checks."""
+"""One run of a configuration: start of a server, first request, warm-up, load and checks."""
 
 import time
 from datetime import datetime
@@ -28,8 +28,8 @@ Lengths = dict[tuple[str, bool], int]
 
 
 def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tuple[Run, str]:
-    """Make one run. Return the run and the output of the load generator. Add the length of the
-    answer to `lengths` if a baseline needs it. Raises only Interrupted."""
+    """Make one run. Return the run and the load generator's output. If a baseline needs the length
+    of an answer, add it to `lengths`. Raises only Interrupted."""
     run, report = empty_run(subject, spec, "failed"), ""
     run.started, begin = datetime.now().astimezone(), time.monotonic()
     try:
@@ -67,8 +67,8 @@ def empty_run(subject: Subject, spec: RunSpec, state: Held, label: str = "", tex
 
 def _make_room(spec: RunSpec, site: Site, size: int) -> float:
     """If an answer of `size` bytes is longer than a segment, wait until the kernel can keep all
-    connections of the run in TIME_WAIT. Otherwise a client may get a reset while it still reads.
-    Return the seconds of the wait."""
+    connections of the run in TIME_WAIT. Otherwise a client that still reads may get a reset. Return
+    the duration of the wait in seconds."""
     if size <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
         return 0.0
     begin = time.monotonic()
@@ -115,8 +115,8 @@ def _start(spec: RunSpec, site: Site, lengths: Lengths) -> str:
 
 
 def _learn_answer(baseline: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> None:
-    """Measure the length of a server's answer, because the answer of its baseline must be as long.
-    Raises NoFigure; the next run then repeats the attempt."""
+    """Measure the length of a server's answer, because its baseline's answer must be equally long.
+    If NoFigure is raised, the next run tries again."""
     conditions = spec.conditions
     key = (conditions.workload, conditions.server_keeps)
     if key in lengths:
@@ -129,7 +129,7 @@ def _learn_answer(baseline: Subject, spec: RunSpec, site: Site, lengths: Lengths
         url = urljoin(site.start_servers(order)[0], workload.path)
         lengths[key] = probe(url, workload, workload.status, conditions.server_keeps).size
     except (NoFigure, UserError) as error:
-        words = f"a baseline needs the length of its server's answer, but {name} gave none"
+        words = f"a baseline needs the length of its server's answer, but {name} sent no answer"
         raise NoFigure(f"{words}: {error}", "nothing to match") from error
     finally:
         site.stop_run()

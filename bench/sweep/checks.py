@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checks whether a run is valid: every check must pass. Otherwise the run has a reason instead of a
-figure: the text of the first failed check. The checks whose failure explains most come first."""
+"""Check whether a run is valid: every check must pass. If a check fails, its text replaces the
+figures. The checks whose failure explains most come first."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,17 +26,18 @@ LABELS = {
     "Too many open files": "descriptors",
     "Cannot assign requested address": "no ports",
 }
-"""The label in the table for words in the load generator's message."""
+"""Labels for the table, by words in the load generator's message."""
 
 KEPT_SHARE = 0.95
-"""The smallest share of responses that keep the connection: a server may close some."""
+"""The smallest valid share of responses that keep the connection open."""
 HELD_SHARE = 0.98
 """The smallest valid share of idle connections that are open at the end."""
 LITTLE_ABOVE = 0.15
-"""At most as many requests as connections are in progress. This share is for clock errors."""
+"""The number of requests in progress may exceed the number of connections by this share, because of
+clock errors."""
 LITTLE_BELOW = 0.5
-"""Fewer requests than connections can be in progress, because ab needs time between two requests of
-a connection. If fewer than half are in progress, ab did not make the planned load."""
+"""The number of requests in progress may be lower by this share, because ab needs time between two
+requests of a connection. With fewer requests in progress, ab did not make the planned load."""
 SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
 """The checks that fail if the kernel loses connections."""
 
@@ -52,18 +53,17 @@ class Asked:
     body_bytes: int
     """The length of the first response's body."""
     answer_bytes: int | None = None
-    """The length of the whole first response; None: heads may differ in length, or another check
-    covers each status."""
+    """The length of the whole first response; None: this length is not checked."""
     any_length: bool = False
     """Whether bodies may differ in length; then their mean length is at least `body_bytes`."""
     keep_alive: bool = False
     slack: int = 0
-    """The number of additional requests that the server may have served."""
+    """The number of additional requests that the server may have counted."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The data on which the checks of a run are based."""
+    """The data of a run that the checks need."""
 
     run: Run
     """The run with its figures."""
@@ -74,7 +74,7 @@ class Evidence:
     stopped: Mapping[str, Stopped]
     """How the programs of each host ended."""
     private: bool
-    """Whether no other client counts visitors in this Redis."""
+    """Whether only this sweep uses this Redis."""
 
     @property
     def kept(self) -> bool:
@@ -83,8 +83,8 @@ class Evidence:
 
     @property
     def unread(self) -> int:
-        """Return the number of requests that ab may add: with keep-alive, ab may leave one response
-        unread on each connection."""
+        """Return the number of requests that ab may send in addition: with keep-alive, ab may leave
+        one response unread on each connection."""
         return self.spec.concurrency if self.kept and self.loaded.outcome.tool == "ab" else 0
 
     @property
@@ -103,7 +103,7 @@ class Evidence:
             body_bytes=len(self.answer.body),
             answer_bytes=self.answer.size if same_heads else None,
             any_length=workload.may_grow or (not self.private and workload.visits > 0),
-            # A traced or counted server is slow, and may close connections for waiting clients.
+            # A traced or counted server is slow, and may close connections because clients wait.
             keep_alive=self.kept and conditions.mode not in ("traced", "counted"),
             # The last answer on an idle connection may arrive too late to be counted.
             slack=self.unread + of_warm_up + conditions.idle,
@@ -133,7 +133,7 @@ def _causes(seen: Evidence) -> Iterator[str]:
     """Yield the kernel's actions that may have caused a failure, and their fixes."""
     kernels = [tcp for host in seen.loaded.hosts if (tcp := host.report.host.tcp)]
     if forgotten := sum(tcp.time_wait_overflows for tcp in kernels):
-        words = f"the kernel had no room for {forgotten:,} connections in TIME_WAIT"
+        words = f"the kernel could not keep {forgotten:,} connections in TIME_WAIT"
         yield f"{words} and may have reset their clients; fix: {TIME_WAIT_FIX}"
     if overflows := sum(tcp.listen_overflows for tcp in kernels):
         uses = [use for host in seen.loaded.hosts if (use := host.report.servers)]
@@ -141,9 +141,9 @@ def _causes(seen: Evidence) -> Iterator[str]:
         short = min((own for own in backlogs if own < seen.spec.connections), default=None)
         fix = ACCEPT_QUEUE_FIX
         if short is not None:
-            fix = f"a larger backlog than the server's own of {short:,} (--backlog)"
-        words = f"connections met a full accept queue {overflows:,} times"
-        yield f"{words} and clients tried again later; fix: {fix}"
+            fix = f"a backlog larger than the server's default of {short:,} (--backlog)"
+        words = f"the accept queue was full {overflows:,} times"
+        yield f"{words}, so clients tried again later; fix: {fix}"
 
 
 def _checks(seen: Evidence) -> Iterator[Check]:
@@ -167,7 +167,7 @@ def _checks(seen: Evidence) -> Iterator[Check]:
 
 
 def load_checks(asked: Asked, load: Outcome) -> Iterator[Check]:
-    """Check that a load generator ended in time with status 0 and a report; check its figures."""
+    """Check that a load generator ended in time with status 0, and check its report."""
     tool, done, figures = load.tool, _of(load.completed, asked), load.figures
     limit = f"not done after {asked.timeout:g} s, {done}"
     yield _check("in time", not load.timed_out, "timed out", limit)
@@ -176,7 +176,7 @@ def load_checks(asked: Asked, load: Outcome) -> Iterator[Check]:
     label = next((label for words, label in LABELS.items() if words in said), f"{tool} failed")
     yield _check(f"{tool}'s status", ended, label, f"{said}, {done}")
     if tool == "ab":
-        # With -r ab would continue after errors, even without a server, and report success.
+        # With -r, ab would continue after errors and report success, even without a server.
         yield _check("ab without -r", "-r" not in load.command, "ab -r", "ab -r hides errors")
     if figures is None:
         yield _check("completed", False, "no report", f"{tool} wrote no report, {done}")
@@ -234,7 +234,7 @@ def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
 
 
 def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
-    """Return the check that the bodies have the length of the first body, by their total length."""
+    """Check by the total length that all bodies have the length of the first body."""
     due = asked.body_bytes * asked.requests
     if asked.any_length:
         # With -l, ab accepts any length, even an empty response.
@@ -247,11 +247,11 @@ def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
 
 def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
     """Check all figures of wrk, because wrk continues after errors."""
-    # The status is checked first: if all responses are 408 or 503, their number does not matter.
+    # The status is checked first: if all responses are 408 or 503, their number is unimportant.
     wanted = str(asked.status)
     others = figures.complete - figures.statuses.get(wanted, 0)
     instead = ", ".join(code for code in figures.statuses if code != wanted)
-    detail = f"{others:,} of {figures.complete:,} responses were not {wanted} but {instead}"
+    detail = f"{others:,} of {figures.complete:,} responses were {instead}, not {wanted}"
     yield _check("status", not others, f"{others:,} other", detail)
     yield _check_completed(asked, figures.complete)
     extra = f"{figures.unasked:,} more responses than requests"
@@ -276,13 +276,13 @@ def _check_open(asked: Asked, figures: OpenLoopFigures) -> Iterator[Check]:
     yield _check_failures(sum(figures.errors.values()), errors)
     wrong = {code: n for code, n in figures.status_codes.items() if code != str(asked.status)}
     label = f"{sum(wrong.values()):,} other"
-    yield _check("status", not wrong, label, f"{_times(wrong)} and not {asked.status}")
+    yield _check("status", not wrong, label, f"{_times(wrong)}, not {asked.status}")
     yield _check_completed(asked, done)
 
 
 def _check_counts(seen: Evidence) -> Iterator[Check]:
-    """Check how much the counts in Redis increased: they are independent of the load generator. If
-    Redis may also count other clients, the increase has no maximum."""
+    """Check the increase of the counts in Redis, which are independent of the load generator. If
+    Redis may have other clients, the increase has no maximum."""
     workload, requests = workload_for(seen.spec.conditions.workload), seen.spec.requests
     for what, each, got in (
         ("visitors", workload.visits, seen.loaded.visits),
@@ -304,14 +304,14 @@ def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
         return
     due = 1 + loaded.warmed_up + asked.requests + (loaded.idle.requests if loaded.idle else 0)
     enough = due <= own.requests <= due + asked.slack
-    detail = f"the server counted {own.requests:,} requests, but was sent {due:,}"
+    detail = f"the server counted {own.requests:,} requests, but clients sent {due:,}"
     if asked.slack:
         detail += f" to {due + asked.slack:,}"
     yield _check("server's count", enough, "miscount", detail)
     if loaded.idle:
         return  # idle connections send other requests
     wrong = {name: n for name, n in own.responses.items() if n and name != right}
-    detail = f"the server answered {_times(wrong)}, and not only {right}"
+    detail = f"the server answered {_times(wrong)}; expected: {right}"
     yield _check("server's classes", not wrong, "other status", detail)
 
 
@@ -326,7 +326,7 @@ def _check_little(seen: Evidence) -> Iterator[Check]:
         foreign=(run.process and run.process.foreign_share) or 0.0,
     )
     detail = f"{law.rate:,.0f} requests/s of {law.mean_ms:,.1f} ms each are {law.product:,.1f}"
-    detail += f" at once, not {law.concurrency:,}"
+    detail += f" in progress, not {law.concurrency:,}"
     label = "too little load" if law.deviation < 0 else "impossible"
     yield _check("Little's law", -below <= law.deviation <= above, label, detail)
 
@@ -334,10 +334,10 @@ def _check_little(seen: Evidence) -> Iterator[Check]:
 def little_tolerance(
     spec: RunSpec, wall: float, *, longest: float, foreign: float
 ) -> tuple[float, float]:
-    """Return the limits of the deviation from Little's law, below and above 0. At the end of a run,
-    fewer connections have requests. This matters if each connection has few requests, or if the
-    slowest request (`longest`, in seconds) takes a large part of the run. If other processes use
-    the CPUs (`foreign`: their share), ab waits for a CPU between two requests."""
+    """Return the limits of the deviation from Little's law, below and above 0. The lower limit
+    allows for the end of a run, when fewer connections have requests. The end is long if each
+    connection has few requests, or if the slowest request takes long (`longest`, in seconds).
+    `foreign`: the CPU share of other processes, for which ab waits between two requests."""
     clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
     end = max(spec.concurrency / spec.requests, longest / max(wall, CLOCK_SECONDS))
     return min(1.0, LITTLE_BELOW + end + clock + foreign), LITTLE_ABOVE + clock
@@ -350,13 +350,13 @@ def _check_idle(seen: Evidence) -> Iterator[Check]:
     detail = f"only {idle.held:,} of {idle.asked:,} idle connections were open at the end"
     yield _check("idle connections", idle.held >= HELD_SHARE * idle.asked, "not idle", detail)
     detail = f"the server closed idle connections {idle.reopened:,} times, with {idle.asked:,} "
-    detail += "planned: opening them again is an additional load"
+    detail += "planned: reopening them is an additional load"
     yield _check("they stay", idle.reopened <= idle.asked, "not idle", detail)
 
 
 def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
-    """Check that nginx did not answer 502 or 504 in place of a server. Some load generators would
-    count this as the server's answer."""
+    """Check that nginx did not answer 502 or 504 instead of a server. Some load generators would
+    count nginx' answer as a server's answer."""
     detail = f"nginx got no answer from a server for {end.errors:,} requests ({end.last_error})"
     yield _check("nginx' own answers", not end.errors, f"{end.errors:,} by nginx", detail)
     detail = f"nginx ended with status {end.status} ({end.last_error})"
@@ -377,7 +377,8 @@ def wrong_end(end: Ended) -> str:
 
 
 def _first(texts: Sequence[str], ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return the first text that is not empty; with several instances, name the instance."""
+    """Return the first text that is not empty; if there are several instances, with the
+    instance."""
     at = next((number for number, text in enumerate(texts) if text), None)
     if at is None or len(ended) == 1:
         return "" if at is None else texts[at]

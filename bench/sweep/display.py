@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows a sweep while it runs: a live table on a terminal, lines of text elsewhere."""
+"""Show the progress of a sweep: a live table on a terminal, lines of text elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
@@ -34,7 +34,7 @@ def words_for(spec: RunSpec, results: Results) -> str:
 
 
 def took(run: Run) -> str:
-    """Return the time of a run, and the time for which it waited before, if it did."""
+    """Return the time of a run in words, with the time of a wait before the run."""
     waited = f" after waiting {run.waited:.0f} s until older connections left TIME_WAIT"
     return f"{run.seconds:.1f} s" + (waited if run.waited > WORTH_A_WORD else "")
 
@@ -78,12 +78,12 @@ def outcome_text(run: Run) -> str:
 
 
 class Estimate:
-    """Estimates the remaining time, as if a run's time were proportional to its number of requests,
+    """Estimates the remaining time: a run's time is assumed to be proportional to its requests,
     including the declared warm-up requests."""
 
     def __init__(self, free: Callable[[RunSpec], object], warm_ups: Mapping[str, int] = {}) -> None:
-        """`free` returns a true value if a run will be skipped and so takes no time. `warm_ups`:
-        the declared numbers of warm-up requests, by server."""
+        """`free` returns a true value if a run will be skipped. `warm_ups`: the declared numbers of
+        warm-up requests, by server."""
         self._free, self._warm_ups = free, warm_ups
         self._known: dict[tuple[str, Conditions], float] = {}
         """Seconds per request of the last run, by server and conditions."""
@@ -103,7 +103,7 @@ class Estimate:
         requests = self._all_requests(spec)
         # The timeout of the warm-up grows with its number of requests.
         longest = spec.timeout * requests / spec.requests
-        # The costs of this server and these conditions, otherwise of this server, otherwise all.
+        # First choice: this server under these conditions; then this server; then all servers.
         cost = self._known.get((spec.subject, spec.conditions))
         if cost is None:
             costs = [cost for (name, _), cost in self._known.items() if name == spec.subject]

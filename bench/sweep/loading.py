@@ -22,7 +22,7 @@ from bench.sweep.probes import parked, pending
 WARM_UP_CONNECTIONS = 100
 """The largest number of connections in a warm-up, which has at least twice as many requests."""
 SETTLE_SECONDS = 0.05
-"""The time after the load in which the last children and threads end and are counted."""
+"""The time for the last children and threads to end after the load, so they are counted."""
 IDLE_PATH = "/redirect"
 """The path that idle connections request: the cheapest path."""
 
@@ -39,7 +39,7 @@ class Loaded:
     warmed_up: int
     """Requests of the warm-up."""
     visits: int
-    """`visits` and `remarks`: the increase of the counts in Redis."""
+    """`visits` and `remarks`: the increases of the counts in Redis."""
     remarks: int
     redis: CpuTime
     wall: float
@@ -60,17 +60,17 @@ class Loaded:
 
 
 def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
-    """Make at least `requests` warm-up requests (fewer if they are expensive), so that caches are
-    filled and connections to Redis are open. Return the number of requests; 0 if the run measures
-    the memory of connections. Raises NoFigure."""
+    """Send at least `requests` warm-up requests (fewer if they are expensive), to fill caches and
+    open connections to Redis. Return their number; 0 if the run measures the memory of connections.
+    Raises NoFigure."""
     if spec.conditions.asks_once:
         return 0
     connections = min(spec.concurrency, WARM_UP_CONNECTIONS)
-    # A traced run has few requests, so the first calls of each worker would be a large part of all.
+    # A traced run has few requests, so each worker must make its first calls in the warm-up.
     twice = WARM_UP_CONNECTIONS if spec.conditions.mode == "traced" else connections
     share = workload_for(spec.conditions.workload).share
     many = max(2 * twice, round(requests * share))
-    # A warm-up with more requests than the run has a longer timeout.
+    # If the warm-up has more requests than the run, its timeout is longer.
     timeout = spec.timeout * max(1.0, many / spec.requests)
     load = replace(_load(url, spec, many, connections), any_length=True, timeout=timeout)
     done = GENERATORS[spec.conditions.generator].run(load, site.placement.load, site.watch)
@@ -83,7 +83,7 @@ def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
 def run_load(url: str, warmed_up: int, spec: RunSpec, site: Site) -> Loaded:
     """Make the measured load. Read all counters immediately before and after the load."""
     watch, redis = site.watch, site.redis
-    watch.sleep(SETTLE_SECONDS)  # until responses that ab did not read are sent and counted
+    watch.sleep(SETTLE_SECONDS)  # until the server has sent the responses that ab did not read
     redis.prepare()
     visits, remarks = redis.counts()
     with contextlib.ExitStack() as tidy:
@@ -128,5 +128,5 @@ def _load(url: str, spec: RunSpec, requests: int, connections: int) -> Load:
 
 
 def gains_a_digit(count: int, visits: int) -> bool:
-    """Return whether `visits` more visits add a digit to the visitor count, and so to the page."""
+    """Return whether `visits` more visits add a digit to the visitor count, so the page grows."""
     return len(str(count + 1)) != len(str(count + visits))

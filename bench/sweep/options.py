@@ -41,14 +41,14 @@ class SweepOptions(KeptOptions):
     studies: tuple[DeclaredStudy, ...] = ()
     """The studies to measure, see bench/studies/; servers that are not available are left out."""
     not_wanted: Mapping[str, str] = {}
-    """The servers that the user does not want to install, by name, each with the reason."""
+    """The servers that the user did not want to install, with the reasons."""
     concludes: bool = True
     """Whether the sweep prints all rates at the end; False if its caller evaluates the results."""
     answers: bool = False
-    """Whether the sweep ends with a ranking: no option changes how the default sweep measures."""
+    """Whether the sweep ends with a ranking: true if no option changes the default measurement."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
-        """Return the options with the runs for a ranking, if this is the default sweep."""
+        """Return the options, for the default sweep with the runs for a ranking."""
         if not self.answers:
             return self
         (part,) = self.parts
@@ -64,7 +64,7 @@ class SweepOptions(KeptOptions):
         return list(dict.fromkeys(found))
 
     def values(self, condition: str) -> set[Value]:
-        """Return all values that one condition has in the parts."""
+        """Return all values of one condition in all parts."""
         return {value for part in self.parts for value in part.values(condition)}
 
 
@@ -74,20 +74,20 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
     add(
         "--full",
         action="store_true",
-        help=f"measure {len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,} in three runs, about "
+        help=f"measure {len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,} in three runs, in about "
         f"one hour (default: levels {', '.join(map(str, SHORT_LEVELS))} in one run, level "
         f"{ORDER_LEVEL} in {ORDER_RUNS} runs)",
     )
     studies = f"measure these studies: {', '.join(names())}; or files *.toml"
     add("--studies", nargs="+", metavar="NAME", help=studies)
     only = (
-        "measure only these (default: the project's servers); also baseline-NAME, and reference "
-        "servers by their names in bench/references/"
+        "measure only these servers (default: the project's servers); also baseline-NAME, and "
+        "reference servers by their names in bench/references/"
     )
     add("--servers", nargs="+", metavar="NAME", help=only)
     add("--baselines", action="store_true", help="also measure the baseline of each server")
     add("--levels", nargs="+", metavar="N", help="concurrent connections (default: see --full)")
-    workloads = f"{', '.join(WORKLOADS)}; or {ALL} (default {DEFAULT_WORKLOAD})"
+    workloads = f"requests: {', '.join(WORKLOADS)}; or {ALL} (default {DEFAULT_WORKLOAD})"
     add("--workloads", nargs="+", metavar="NAME", help=workloads)
     add_value(sub, "--path", path, "/about", help="request this path instead of a workload")
     for aspect in ASPECTS:
@@ -108,14 +108,14 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
 
 
 def sweep_parser() -> argparse.ArgumentParser:
-    """Return the parser of a sweep's options. The parser allows no abbreviations: the password in
+    """Return the parser of a sweep's options. Abbreviations are rejected, because the password in
     `--redi=URL` would be stored in the results."""
     sub = Parser(
         prog="zerohttpd sweep",
         allow_abbrev=False,
         description="Start each server again for each concurrency level, run ab against it, check "
         "that every request completed, and store the figures, a table and a chart in results/. "
-        "Exit status: 0 all results valid, 1 not all, 2 could not start, 130 after Ctrl-C.",
+        "Exit status: 0 all results valid, 1 not all valid, 2 not started, 130 after Ctrl-C.",
     )
     add_plan(sub)
     file = "run on the hosts in FILE, see bench/stations/site.py (default: this machine)"
@@ -136,7 +136,7 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
     plan = _plan(options)
     studies, _ = profiled([study(word) for word in words_of(options.studies)])
     if studies and plan != Plan(full=plan.full):
-        raise UserError("--studies defines all that is measured: leave out the other options")
+        raise UserError("--studies excludes other options: a study defines all measurements")
     how_is_usual = Plan(workloads=plan.workloads, subjects=plan.subjects, baselines=plan.baselines)
     given = vars(options)
     if given.get("hosts") and options.redis:
@@ -162,7 +162,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         workloads = (workload_for(options.path).name,)
     writing = ", ".join(name for name in workloads if workload_for(name).private_only)
     if options.redis and writing:
-        raise UserError(f"{writing}: writes data, so it needs a private Redis. Leave out --redis")
+        raise UserError(f"{writing} writes data, so it needs a private Redis. Omit --redis")
     servers = words_of(options.servers)
     levels = [value_of("--levels", x, positive, "20,100,500") for x in words_of(options.levels)]
     plan = Plan(
@@ -195,9 +195,8 @@ def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
 def profiled(
     studies: Sequence[DeclaredStudy], wanted: str = "auto"
 ) -> tuple[tuple[DeclaredStudy, ...], str]:
-    """Return the studies with the method by which functions are profiled here, and the reason if
-    the method is not perf. `wanted`: auto, perf, callgrind or no. Raises UserError if the wanted
-    method does not work."""
+    """Return the studies with the profiler that works here, and the reason if it is not perf.
+    `wanted`: auto, perf, callgrind or no. Raises UserError if the wanted profiler does not work."""
     if not any(one.profiles for one in studies):
         return tuple(studies), ""
     how, reason = how_stacks(wanted)

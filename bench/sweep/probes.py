@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Measure the memory of many connections, which this process holds open."""
+"""Measure the memory of many connections that this process holds open."""
 
 import contextlib
 import select
@@ -18,14 +18,14 @@ from bench.stations.site import Site
 
 TIMEOUT = 10.0
 PER_ADDRESS = 5_000
-"""The number of connections from one local address. The kernel finds a free port fast, because most
-of the address's 28,000 ports stay free."""
+"""The number of connections from one local address. Most of its 28,000 ports stay free, so the
+kernel finds a free port fast."""
 HELD_MS = 1_700
-"""The time that Redis is paused: shorter than the servers' timeout for Redis (2 s)."""
+"""The pause of Redis: shorter than the servers' timeout for Redis (2 s)."""
 SPARE_SECONDS = 0.2
-"""The part of the pause that is kept for reading the memory."""
+"""The part of the pause that is reserved for reading the memory."""
 TIDY_SECONDS = 0.8
-"""The time in which a server releases the memory of its answers: longer than TRIM_INTERVAL in
+"""The time for a server to release the memory of its answers: longer than TRIM_INTERVAL in
 ops/limits.h."""
 CALM_SECONDS = 0.1
 """A server that uses no CPU for this time has read all requests."""
@@ -33,8 +33,8 @@ CALM_SECONDS = 0.1
 
 @contextlib.contextmanager
 def connected(url: str, count: int) -> Iterator[list[Client]]:
-    """Yield `count` connections to a server. If the server is on this machine, each PER_ADDRESS
-    connections use another local address. Raises NoFigure."""
+    """Yield `count` connections to a server. If the server is on this machine, PER_ADDRESS
+    connections use the same local address. Raises NoFigure."""
     to, clients = urlsplit(url), list[Client]()
     address = (to.hostname or "", to.port or 80)
     here = address[0].startswith("127.")
@@ -59,7 +59,7 @@ def ask(clients: Sequence[Client], url: str, workload: Workload) -> None:
 
 
 def listen(clients: Sequence[Client]) -> None:
-    """Read the response on every connection. Raises NoFigure if one is cut off or an error."""
+    """Read the response on every connection. Raises NoFigure for an error or a partial response."""
     for number, client in enumerate(clients, 1):
         try:
             answer = client.answer()
@@ -79,8 +79,8 @@ def ready(clients: Sequence[Client], event: int) -> int:
 
 
 def parked(url: str, workload: Workload, connections: int, site: Site) -> Outcome:
-    """Measure the memory of connections that stay open after one answer, before the servers' idle
-    timeout of 5 s. Raises NoFigure."""
+    """Measure the memory of connections that stay open after one answer. The servers' idle timeout
+    is 5 s. Raises NoFigure."""
     begin, before = time.monotonic(), site.weigh()
     with connected(url, connections) as clients:
         ask(clients, url, workload)
@@ -102,7 +102,7 @@ def pending(url: str, workload: Workload, connections: int, site: Site) -> Outco
         held = _calm(site, held_till - SPARE_SECONDS)
         answered = ready(clients, select.POLLIN)
         if time.monotonic() > held_till:
-            raise NoFigure("the machine was too slow: Redis answered before memory was read")
+            raise NoFigure("the machine was too slow: Redis answered before the memory was read")
         if answered:
             said = f"{answered:,} requests were answered while Redis was paused"
             raise NoFigure(f"{said}: they need no Redis")
@@ -111,7 +111,7 @@ def pending(url: str, workload: Workload, connections: int, site: Site) -> Outco
 
 
 def _calm(site: Site, deadline: float) -> Weight:
-    """Wait until the servers use no CPU time, or until `deadline`. Return their memory."""
+    """Wait until the servers use no CPU time, or until `deadline`. Return the servers' usage."""
     found = site.weigh()
     while time.monotonic() < deadline:
         site.watch.sleep(CALM_SECONDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Computes the figures of a run from the data of the load generator and of all hosts."""
+"""Compute the figures of a run from the data of the load generator and of all hosts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from bench.sweep.loading import Loaded
 
 PEAKS = ("processes_peak", "threads_peak", "descriptors_peak", "pss_peak_mb", "pss_mean_mb")
 CLOCK_SECONDS = 0.1
-"""The seconds that ab's start and its report add at most to the measured duration of a run."""
+"""The most seconds that ab's start and its report add to the measured duration of a run."""
 LIFE = "the server's life, over all its requests"
 
 
@@ -124,16 +124,16 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     by_role = {role: [host for host in run.hosts if host.role == role] for role in demands}
     found = {role: pressure(demand, by_role[role]) for role, demand in demands.items()}
     if run.conditions.balancer == "none":
-        found["nginx"] = None  # nginx' host may be busy with another task
+        found["nginx"] = None  # nginx does not run, so its host has other work
     run.bottleneck, run.lower_bound = judge(found)
     hosts = by_role.get(run.bottleneck or "none", [])
     run.bottleneck_host = max(hosts, key=lambda host: of_host(host) or 0.0).name if hosts else None
 
 
 def _servers_demand(loaded: Loaded, quota: float) -> float | None:
-    """Return the largest CPU demand of an instance; if the demand is unknown, return how busy the
-    servers' CPUs were. With quotas, return the demand of the instance that is nearest to its quota.
-    If servers may use all cores without a quota, return the share of the cores that they used."""
+    """Return the largest CPU demand of an instance; if it is unknown, how busy the servers' CPUs
+    were. With quotas: the demand of the instance that is nearest to its quota. If servers may use
+    all cores without a quota: the used share of the cores."""
     found = []
     for use in _uses(loaded.hosts):
         known = [used for used in use.used if used]
@@ -141,7 +141,7 @@ def _servers_demand(loaded: Loaded, quota: float) -> float | None:
         if quota:
             found += [of_quota(*share) for share in _shares_of_quota(use, quota, loaded.seconds)]
         elif use.spread:
-            # Other processes share these cores, so a wait for a core does not show a limit.
+            # Other processes share these cores, so a wait for a core is no evidence of a limit.
             spent = sum(used.cpu.total for used in known)
             found.append(min(1.0, spent / 1e6 / loaded.seconds / use.spread))
         elif len(wanted) == len(use.used):
@@ -152,15 +152,15 @@ def _servers_demand(loaded: Loaded, quota: float) -> float | None:
 
 
 def _shares_of_quota(use: ServersUse, quota: float, seconds: float) -> list[tuple[float, float]]:
-    """Return two shares for each server: its CPU time divided by the time that its quota allows in
-    `seconds`, and the share of periods in which it was throttled."""
+    """Return two shares for each server: the used share of its quota in `seconds`, and the share of
+    periods in which it was throttled."""
     known = [used for used in use.used if used]
     allowed = 1e6 * quota * seconds
     return [(used.cpu.total / allowed, used.throttled or 0.0) for used in known]
 
 
 def _redis_demand(loaded: Loaded) -> float:
-    """Return the larger demand: of Redis, or of the delaying proxy in front of Redis."""
+    """Return the larger of two demands: of Redis, and of the slow Redis in front of it."""
     wanted = [s.report.redis_wanted_s for s in loaded.hosts if s.report.redis_wanted_s is not None]
     return max(wanted, default=loaded.redis.total / 1e6) / loaded.wall
 
@@ -176,8 +176,8 @@ def _servers(
     requests: tuple[int, int],
     seconds: float,
 ) -> ProcessFigures:
-    """Return the summed figures of all servers on all hosts. `requests`: the numbers of requests
-    during the load, and from the servers' start to their end."""
+    """Return the sums of the figures of all servers. `requests`: the numbers of requests during the
+    load, and from the servers' start to their end."""
     serving = [seen for seen in hosts if seen.report.servers]
     uses = _uses(serving)
     lives = [life for seen in serving if (life := stopped[seen.name].life)]
@@ -211,7 +211,7 @@ def _cpu(
         return cpu, "control group during the load"
     user, system = (sum(getattr(life.cpu, name) for life in lives) for name in CpuTime._fields)
     if all(seen.role == "server" for seen in hosts) and user + system > 0:
-        # The time from start to end includes start and shutdown, which take long with many workers.
+        # The time from start to end includes start and shutdown, which are slow with many workers.
         whole = sum(seen.report.host.cpu_s for seen in hosts) * 1e6
         part, scope = whole / (user + system), "all of its host during the load"
     else:
@@ -276,24 +276,23 @@ def _other(cpu: CpuTime, seconds: float) -> OtherProcess:
 
 
 # ---- The bottleneck of a run ----
-#
 # Demand is the share of the load's time in which a process ran or waited for a CPU. So a load
-# generator that shares its CPU with Redis can be at its limit although it gets only half of the
-# CPU. A process alone on a host is also at its limit if the host used its whole quota, or was
-# stopped in most periods. A server with its own quota is at its limit if it used the whole quota
-# and was stopped in most periods.
+# generator that shares a CPU with Redis can be at its limit with half of the CPU. A process alone
+# on a host is also at its limit if the host used its whole quota, or was throttled in most periods.
+# A server with its own quota is at its limit if it used the whole quota and was throttled in most
+# periods.
 
 LIMIT = 0.9
 """A process with at least this demand was at its limit."""
 THROTTLED = 0.5
-"""A host that is stopped in a larger share of the periods is at its limit. A host below its limit
-can also be stopped sometimes, if its work comes in bursts."""
+"""A host that is throttled in a larger share of the periods is at its limit. A host below its limit
+can also be throttled sometimes, if its work comes in bursts."""
 
 
 def judge(demands: Mapping[Bottleneck, float | None]) -> tuple[Bottleneck | None, bool]:
-    """Return the bottleneck, and whether the rate is a lower bound because the load generator was
-    at its limit and the server was not. `demands`: the share of a core (0 to 1) that server, load,
-    redis and nginx each needed; None if unknown or absent."""
+    """Return the bottleneck, and whether the rate is a lower bound: the load generator was at its
+    limit, but the server was not. `demands`: the needed share of a core (0 to 1), by role; None if
+    unknown or absent."""
     server, load = demands["server"], demands["load"]
     if server is None or load is None:
         return None, False
@@ -312,14 +311,14 @@ def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None
 
 def of_quota(used: float, throttled: float) -> float:
     """Return how near a server was to its quota. `used`: the used share of the quota; `throttled`:
-    the share of periods in which the server was stopped. A server that was not stopped in most
-    periods could have used more."""
+    the share of periods in which it was throttled. A server that was rarely throttled could have
+    used more."""
     return min(1.0, used) if throttled > THROTTLED else min(LIMIT / 2, used)
 
 
 def of_host(host: HostFigures) -> float | None:
-    """Return how near a host was to its limit, which is 1.0. Return None for a host without a
-    quota, because its CPUs may have been busy with other work."""
+    """Return how near a host was to its limit, which is 1.0. Return None without a quota, because
+    other work may have used the host's CPUs."""
     if host.throttled_share is None:
         return None
     return 1.0 + host.throttled_share if host.throttled_share > THROTTLED else host.cpu_share

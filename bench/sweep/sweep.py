@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs a sweep: measures every server under all chosen conditions at every level."""
+"""Run a sweep: measure every server under all chosen conditions at every level."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ class Done:
     """The end of a sweep: its exit status and its folder."""
 
     status: int
-    """Exit status: 0 all results valid, 1 not all, 128 + n after signal n."""
+    """Exit status: 0 all results valid, 1 not all valid, 128 + n after signal n."""
     folder: Path | None = None
     """The folder of results; None: the sweep ended before its first run."""
 
     @property
     def interrupted(self) -> bool:
-        """Return whether a signal has ended the sweep."""
+        """Return whether a signal ended the sweep."""
         return self.status > SIGNALLED
 
 
@@ -62,7 +62,7 @@ def sweep(options: SweepOptions, before: Results | None = None, folder: Path | N
     first run if the sweep is impossible."""
     by_wrk = {*options.values("generator")} != {"ab"}
     limits.require_tools(by_oha=options.values("rate") != {None}, by_wrk=by_wrk)
-    facts = limits.look()  # now, because later this process is bound to a part of the CPUs
+    facts = limits.look()  # before this process is bound to some of the CPUs
     instances = max(int(number or 1) for number in options.values("instances"))
     with SignalWatch() as watch:
         try:
@@ -70,7 +70,7 @@ def sweep(options: SweepOptions, before: Results | None = None, folder: Path | N
                 sweeper = _sweeper(options, before, folder, site, facts)
                 return Done(sweeper.run(), sweeper.folder)
         except Interrupted as interrupted:  # before the first run
-            print("Interrupted before anything was measured.")
+            print("Interrupted before the first measurement.")
             return Done(interrupted.exit_status)
 
 
@@ -81,7 +81,7 @@ def _sweeper(
     site: Site,
     facts: limits.Facts,
 ) -> Sweeper:
-    """Prepare a sweep until its first run. Raises UserError if the sweep is impossible."""
+    """Prepare everything for the first run. Raises UserError if the sweep is impossible."""
     if options.values("balancer") != {"none"}:
         site.require_nginx()
     some = bool(options.studies or (before and before.studies))
@@ -145,7 +145,7 @@ def begun(
 
 def require_same(before: Results, now: Results) -> None:
     """Raise UserError if the machine or a version has changed since `before`. A median must not mix
-    runs of two machines or versions: the results have only one machine and version."""
+    runs of two machines or versions."""
     found = _what_counts(now)
     for name, was in _what_counts(before).items():
         if was != found.get(name):

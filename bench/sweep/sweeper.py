@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs a sweep: prints its plan, makes all runs in order, stores and prints the results."""
+"""Run a sweep: print its plan, make all runs in order, store and print the results."""
 
 import logging
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Sweeper:
-    """Makes all runs of a sweep, one after another, and stores each result at once."""
+    """Makes all runs of a sweep in order, and stores the results after each run."""
 
     results: Results
     folder: Path
@@ -36,8 +36,8 @@ class Sweeper:
     lengths: Lengths = field(default_factory=dict)
 
     def run(self) -> int:
-        """Make the missing runs. Return the exit status: 0 all results valid, 1 not all, 128 + n
-        after signal n. Raises UserError if another process runs this sweep."""
+        """Make the missing runs. Return the exit status: 0 all results valid, 1 not all valid, 128
+        + n after signal n. Raises UserError if another process runs this sweep."""
         self.out = console()
         warm_ups = {name: one.warm_up for name, one in self.planned.subjects.items()}
         self.estimate = Estimate(self.diagnosis.why_not, warm_ups)
@@ -61,7 +61,7 @@ class Sweeper:
         return status
 
     def _end(self) -> None:
-        """Store the end of the sweep. If the disk is full, raise UserError; older data stay."""
+        """Store the end of the sweep. If the disk is full, raise UserError; older data remain."""
         self.results.finished = datetime.now().astimezone()
         try:
             store.save(self.results, self.folder)
@@ -70,7 +70,7 @@ class Sweeper:
             raise UserError(words + announce.how_to_go_on(self.folder)) from error
 
     def _measure_all(self) -> int:
-        """Make all missing runs in order. Results are stored however the sweep ends."""
+        """Make all missing runs in order. Return the exit status, as `run` does."""
         there = {(run.key, run.run) for run in self.results.runs}
         rest = [spec for spec in self.planned.runs if (spec.key, spec.run) not in there]
         for run in self.results.runs:
@@ -104,7 +104,7 @@ class Sweeper:
         return status
 
     def _one(self, spec: RunSpec) -> Run:
-        """Make one run, or skip a run that cannot give a valid result."""
+        """Make one run, or skip it if it cannot have a valid result."""
         subject = self.planned.subjects[spec.subject]
         if finding := self.diagnosis.why_not(spec):
             return empty_run(subject, spec, "skipped", "not possible", finding.describe())

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The timeline: the system calls of a server of each architecture during eight requests.
 
-    strace        reads the output of strace(1): calls and process ends
-    story         turns calls into a picture: which task made each call, and what it waited for
-    recording     the data models of a picture
+    strace        reads the output of strace(1): calls and ends of processes
+    story         turns calls into a picture: each call's task and reason to wait
+    recording     has the data models of a picture
     sentence      describes the clients' waits, computed from the calls
-    scenarios     the actions of the clients
+    scenarios     runs the clients
     record        runs a server under strace during a scenario
-    page          reads a recorded trace, writes the HTML page and the file for trace viewers
+    page          reads a recorded trace, and writes the HTML page and the file for trace viewers
 
 A trace shows the order of calls, not their speed: strace stops every call twice.
 """

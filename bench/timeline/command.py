@@ -17,7 +17,7 @@ from bench.timeline.scenarios import SCENARIOS, named
 from bench.timeline.sentence import sentence
 
 RECORDED = Path(__file__).parent / "recorded"
-"""Traces for machines without strace: SCENARIO-SERVER.trace.gz; `--keep` writes them."""
+"""The folder of traces for machines without strace, SCENARIO-SERVER.trace.gz (see `--keep`)."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -95,8 +95,8 @@ def keep(folder: Path, scenario: str, names: Sequence[str]) -> None:
 
 
 def kept(names: Sequence[str] | None, scenario: str) -> list[str]:
-    """Return the recorded traces of a scenario, in the order of the servers' folders; servers
-    without a trace are left out. Raises UserError if there are no traces."""
+    """Return the recorded traces of a scenario, in the order of the servers' folders. Raises
+    UserError if there are none."""
     wanted = [name for name in discover() if not names or name in names]
     paths = [RECORDED / f"{scenario}-{name}.trace.gz" for name in wanted]
     found = [gzip.decompress(path.read_bytes()).decode() for path in paths if path.exists()]

@@ -39,7 +39,7 @@ def picture(text: str) -> Recording:
 
 TEMPLATES = Path(__file__).parent / "template"
 PX_PER_MS = 2.4
-"""The scale at first; the reader can zoom."""
+"""The initial scale; the reader can zoom."""
 FIGURE_PX = 940.0
 """The width of a picture in another page."""
 ROW, LANE, GAP, AXIS = 11.0, 26.0, 4.0, 18.0
@@ -82,8 +82,8 @@ def _box(bar: Bar, lane: float) -> dict[str, object]:
 
 
 def render(recordings: Sequence[Recording], note: str = "", viewers: str = "") -> str:
-    """Return the page of one scenario. `note`: a warning at its top, e.g. that the traces are of
-    another machine. `viewers`: the name of the file for trace viewers."""
+    """Return the page of one scenario. `note`: a warning at its top, e.g. about traces of another
+    machine. `viewers`: the name of the file for trace viewers."""
     length = max(recording.length for recording in recordings)
     data = {
         "length": length,
@@ -112,8 +112,8 @@ def _details(recording: Recording) -> list[list[Json]]:
 
 
 def figure(recording: Recording) -> str:
-    """Return the picture alone for another page, which needs `picture_style`. A picture that is too
-    wide scrolls, also by keyboard."""
+    """Return the picture alone for another page, which needs `picture_style`. A wide picture
+    scrolls, also by keyboard."""
     picture = template_of(__file__, "picture.html.j2")
     drawing = _drawing(recording)
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
@@ -139,7 +139,7 @@ def _axis(length: float) -> dict[str, object]:
 
 
 def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
-    """Return the lines of each source file in a stack; missing files are left out."""
+    """Return the lines of each existing source file in a stack."""
     calls = [bar for recording in recordings for _, bar in recording.calls]
     names = {file for bar in calls for file, _, _ in bar.stack}
     return {name: lines for name in sorted(names) if (lines := lines_of(ROOT / name))}
@@ -149,8 +149,7 @@ def viewer_trace(recordings: Sequence[Recording]) -> str:
     """Return the recordings in the Trace Event Format of Perfetto and speedscope; times in us.
 
     Perfetto accepts only numbers as the `id` of an arrow. Perfetto attaches each end of an arrow to
-    the call that is open at that time. So an arrow ends at the first call that begins after the
-    arrow's start.
+    the call at that time. So an arrow ends at the first call that begins after the arrow's start.
     """
     events: list[dict[str, Json]] = []
     for place, recording in enumerate(recordings, 1):

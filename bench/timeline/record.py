@@ -25,7 +25,7 @@ from bench.timeline.scenarios import Scenario, play
 from bench.timeline.strace import with_sources
 
 REDIS_DELAY_MS = 20.0
-"""The delay of each Redis reply: long enough to be visible next to the delays of strace."""
+"""The delay of each Redis reply, which is long enough to be visible despite strace's delays."""
 WORKERS = ("--workers", "4")
 TRACED = (
     "accept,accept4,recvfrom,recvmsg,sendto,sendmsg,sendfile,write,writev,read,connect,close,shutdown,"
@@ -33,15 +33,15 @@ TRACED = (
     "openat2,newfstatat,pread64,exit,exit_group"
 )
 END_SECONDS = 30.0
-"""The time limit for strace to write its last line, the server's end."""
+"""The time limit for strace to write its last line about the server's end."""
 WARM_UP_SECONDS = 15.0
 """The time limit for each request before the scenario."""
 BIG_BYTES = 12_000_000
 """The size of a file that is larger than the socket buffers."""
 SETTLE_SECONDS = 0.3
 """The time until all workers sleep in their first call."""
-# Without --seccomp-bpf strace would also stop at each mmap, and then drop its cache of the
-# program's symbols. The next call would take 20 ms more.
+# Without --seccomp-bpf strace would stop at each mmap, drop its cache of the program's symbols, and
+# delay the next call by 20 ms.
 STRACE = (
     *("strace", "-f", "--seccomp-bpf", "-DD", "-ttt", "-T", "-yy", "-k", "-s", "48"),
     *("-e", f"trace={TRACED}"),
@@ -66,8 +66,8 @@ def require_tracing(strace: Sequence[str]) -> None:
 
 
 def traced(subject: Subject, output: Path, site: Path) -> Subject:
-    """Return a server that runs under strace. With -DD strace is not the parent of the server, so
-    that the started process is the server itself."""
+    """Return a server that runs under strace. With -DD strace is not the server's parent: the
+    started process is the server itself."""
 
     def command(place: Place) -> list[str]:
         own = [*subject.command(place), "--root", str(site), *WORKERS]
@@ -140,8 +140,8 @@ def _whole(output: Path, first: int, watch: SignalWatch) -> str:
 
 
 def _warm_up(address: tuple[str, int]) -> None:
-    """Send some requests, four at a time, so that files and Redis connections are open, and strace
-    knows every worker."""
+    """Send requests, four at a time, so that files and Redis connections are open, and that every
+    worker is in the trace."""
 
     def visit(_: int) -> None:
         with contextlib.suppress(OSError, NoAnswer), Client(address, WARM_UP_SECONDS) as client:
@@ -152,12 +152,12 @@ def _warm_up(address: tuple[str, int]) -> None:
 
 
 def _of_the_scenario(text: str, origin: float) -> str:
-    """Return the trace without the lines before the scenario. Two kinds of these lines are kept:
-    the creation of tasks, and calls in which a task still sleeps when the scenario begins."""
+    """Return the trace of the scenario. Of the lines before the scenario, keep the creation of
+    tasks, and calls in which a task still sleeps when the scenario begins."""
     since = origin - 0.02
     sleeping: dict[str, list[str]] = {}
     kept: list[str] = []
-    current: list[str] = []  # the list that gets the lines of a stack
+    current: list[str] = []  # the list to which the lines of a stack belong
     for line in text.splitlines():
         if line.startswith(" > "):
             current.append(line)

@@ -11,7 +11,7 @@ HEADING = "# "
 
 
 class Kind(str, Enum):
-    """The purpose of a call, which selects the look of its bar."""
+    """The purpose of a call, which determines the style of its bar."""
 
     ACCEPT = "accept"
     RECEIVE = "receive"
@@ -56,7 +56,7 @@ class TracedServer(BaseModel):
 
 
 class Setting(TracedServer):
-    """The facts that are not in the trace itself. The times of the requests count from `origin`."""
+    """Facts that are not in the trace. Times of requests are relative to `origin`."""
 
     first: int
     """The server's first process."""
@@ -82,7 +82,7 @@ class Bar(BaseModel):
     returned: int | None
     """The result of the call; None if the call never returned."""
     stack: list[tuple[str, int, str]]
-    """File, line and function, innermost first."""
+    """File, line and function of each frame, innermost first."""
 
 
 class Lane(BaseModel):
@@ -93,7 +93,7 @@ class Lane(BaseModel):
     begin: float
     end: float
     ended: str
-    """How the task ended; empty if it still ran at the end of the scenario."""
+    """How the task ended; empty if it still ran at the scenario's end."""
     bars: list[Bar]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The scenarios: the actions of the clients, and the events at Redis or the server meanwhile."""
+"""The scenarios: actions of clients, and events in Redis or in the server meanwhile."""
 
 import contextlib
 import itertools
@@ -23,9 +23,9 @@ TIMEOUT_SECONDS = 8.0
 """A client's timeout."""
 TAKE = 16384
 MOST_PORTIONS = 40
-"""The portions of TAKE bytes that a slow reader takes after the first."""
+"""The number of portions of TAKE bytes that a slow reader reads after the first."""
 EVERY_MS = 20
-"""The time between two clients. strace needs about as long for the first call of a new process."""
+"""The time between two clients, and about strace's time for the first call of a new process."""
 
 
 class Step(BaseModel):
@@ -76,7 +76,7 @@ class Disturbance(BaseModel):
 
 
 class Scenario(BaseModel):
-    """Eight requests; `shows` is what the reader should look for."""
+    """Eight requests; `shows` tells the reader what to look for."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -84,7 +84,7 @@ class Scenario(BaseModel):
     title: str
     shows: str
     steps: tuple[Step, ...] = Field((), validate_default=True)
-    """The eight clients; the file has only the clients that differ from the usual clients."""
+    """The eight clients; the file has only those that differ from the usual clients."""
     incidents: tuple[Disturbance, ...] = ()
 
     @field_validator("steps")
@@ -109,9 +109,9 @@ def named(name: str) -> Scenario:
 def play(
     scenario: Scenario, address: tuple[str, int], server: int, redis: int
 ) -> tuple[float, list[Request]]:
-    """Run a scenario against a server until every client has its response or its timeout is over.
+    """Run a scenario against a server, until each client has its response or has timed out.
 
-    Returns the start (seconds since the epoch) and the results of the requests, with times in
+    Return the start (seconds since the epoch) and the results of the requests, with times in
     milliseconds since the start.
     """
     origin = time.time() + 0.05

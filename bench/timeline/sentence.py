@@ -12,9 +12,9 @@ from bench.records.words import duration, listed, plural, upper_first
 from bench.timeline.recording import Bar, Kind, Recording, Request
 
 NOTABLE_MS = 50.0
-"""A shorter silence or reply is not the cause of a delay: each reply of Redis takes 20 ms."""
+"""The minimum silence or reply that causes a delay: each reply of Redis takes 20 ms."""
 WAITED_MS = 10.0
-"""A shorter wait is not counted: strace makes even a call that does not sleep take about 1 ms."""
+"""The minimum wait that counts: with strace, even a call that does not sleep takes about 1 ms."""
 FOR_CLIENT = (Kind.RECEIVE, Kind.SEND)
 
 
@@ -66,8 +66,8 @@ def _calls_for_clients(recording: Recording) -> dict[int, list[Bar]]:
 
 
 def _silence(calls: list[Bar], connected: float) -> float:
-    """Return the longest time between two parts of a request. A wait that ended without a next part
-    also counts.
+    """Return the longest time between two parts of a request. A wait without a next part also
+    counts.
 
     A client sends the first part when it connects. A busy server may receive that part later.
     """
@@ -99,15 +99,14 @@ def _replies(recording: Recording) -> Iterator[float]:
 
 
 def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
-    """Return how long each client waited while its task served other clients of the set `clients`.
-    If `clients` is None, return how long each client waited while its task called Redis for other
-    clients. Clients that did not wait are left out."""
+    """Return how long each waiting client waited while its task served clients of the set
+    `clients`. If `clients` is None: while its task called Redis for other clients."""
     times = [_wait(recording, request, clients) for request in recording.requests]
     return [ms for ms in times if ms >= WAITED_MS]
 
 
 def _wait(recording: Recording, request: Request, clients: set[int] | None) -> float:
-    """Return how long a client waited during its request; see _waits()."""
+    """Return the time for which a client waited during its request; see _waits()."""
 
     def for_others(bar: Bar) -> bool:
         if clients is None:

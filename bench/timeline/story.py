@@ -2,8 +2,8 @@
 """Turn a trace into a picture: the request and the wait of each call.
 
 The client's port, which strace prints with each socket, identifies a request. All calls of a task
-between accept and close of a client belong to that client, also calls to Redis. All clients of an
-event loop share one connection to Redis, so calls to Redis belong to no single client there.
+between accept and close of a client belong to that client, including calls to Redis. In an event
+loop, calls to Redis belong to no single client, because all clients share one Redis connection.
 """
 
 import re
@@ -13,11 +13,11 @@ from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Setting
 from bench.timeline.strace import Call, Event
 
 SLEPT_MS = 0.5
-"""A call that took longer than this has slept; strace makes short calls ten times longer."""
+"""Longer calls have slept; strace makes short calls ten times longer."""
 MARGIN_MS = 8.0
 """The time shown before the first client and after the last response."""
 WAKES_WITHIN_MS = 20.0
-"""The longest time from a wake-up to the end of the call that was woken."""
+"""The maximum time from a wake-up to the end of the call that slept."""
 
 _DESCRIPTOR = re.compile(r"(\d+)<([^>]*(?:->[^>]*)?)>")
 _PEER = re.compile(r"->\[?[0-9a-f.:]*?\]?:(\d+)\]")
@@ -25,7 +25,7 @@ _CONNECT = re.compile(r"sin6?_port=htons\((\d+)\)")
 _FUTEX = re.compile(r"(0x[0-9a-f]+), FUTEX_(WAIT|WAKE)")
 
 LOOPS = ("epoll_wait", "epoll_pwait", "io_uring_enter")
-"""Calls that only event loops use. 06 waits in poll; other servers call poll for one descriptor."""
+"""Calls that only event loops use. (06 waits in poll, which others call for one descriptor.)"""
 LOOP_CALLS = (*LOOPS, "poll", "ppoll")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("accept4", "accept"), Kind.ACCEPT),
@@ -44,7 +44,7 @@ ENDS = ("exit", "exit_group")
 
 
 class _Story:
-    """Processes the events of a trace. Its times are milliseconds since the picture's left edge."""
+    """Processes the events of a trace. Times are milliseconds since the picture's left edge."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -70,7 +70,7 @@ class _Story:
             elif (when := self._ms(event.time)) <= self._length:
                 lane = self._lane(event.task)
                 lane.end, lane.ended = when, event.how
-                for bar in lane.bars:  # a killed task never returns from the call in which it slept
+                for bar in lane.bars:  # the last call of a killed task never returns
                     bar.end = max(bar.begin, min(bar.end, when))
         self._link_wakes()
         return self._recording()
@@ -137,7 +137,7 @@ class _Story:
     def _creation(self, call: Call, created: int, begin: float, end: float) -> None:
         kind = "thread" if "CLONE_THREAD" in call.arguments else "fork"
         self._lane(created).begin = max(end, 0.0)
-        # A task that is created for a client serves that client from its first call on.
+        # From its first call, a new task serves the client for which it was created.
         self._serving[created] = self._serving.get(call.task)
         if begin >= 0:
             self._arrows.append(Arrow(kind, call.task, begin, created, end))
@@ -178,20 +178,20 @@ class _Story:
 
 
 def _port_of(text: str) -> int:
-    """Return the peer's port of the first socket in the text, or the port given to connect; 0 if
-    there is no port."""
+    """Return the peer's port of the first socket in the text, or the port given to connect; 0
+    without a port."""
     match = _PEER.search(text) or _CONNECT.search(text)
     return int(match[1]) if match else 0
 
 
 def _kind(call: Call) -> Kind:
-    """Return the purpose of a call. A `read` of a file receives nothing from a client."""
+    """Return the purpose of a call. A `read` of a file does not receive data from a client."""
     reads_file = call.name == "read" and "</" in call.arguments
     return Kind.FILE if reads_file else KINDS.get(call.name, Kind.OTHER)
 
 
 def _may_sleep(call: Call, kind: Kind, loops: bool) -> bool:
-    """Return whether a long call has waited; otherwise the task only lost its CPU."""
+    """Return whether a long call may have waited; otherwise the task only lost its CPU."""
     if "MSG_DONTWAIT" in call.arguments or call.error == "EAGAIN":
         return call.name in LOOP_CALLS
     if loops:
@@ -232,14 +232,14 @@ def _watched(call: Call) -> str:
 
 
 def tell(events: Iterable[Event], setting: Setting) -> Recording:
-    """Return the picture of one server. There must be at least one request."""
+    """Return the picture of one server in a scenario with at least one request."""
     recording = _Story(setting).tell(events)
     name_lanes(recording, setting.first)
     return recording
 
 
 def name_lanes(recording: Recording, first: int) -> None:
-    """Name the lanes as the sources do: the process, the parent, children, workers, threads."""
+    """Name the lanes with the sources' words: process, parent, children, workers, threads."""
     # Only threads use futexes here.
     threads = any(bar.kind is Kind.LOCK for _, bar in recording.calls)
     threads |= any(arrow.kind == "thread" for arrow in recording.arrows)

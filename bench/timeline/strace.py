@@ -2,14 +2,13 @@
 """Parse the output of `strace -f -ttt -T -yy -k`, without side effects.
 
 A line begins with the number of the process or thread and the time. strace prints a call that
-sleeps in two parts ("<unfinished ...>", "<... resumed>"), which are joined here. The lines of a
-call's stack follow the call. The lines of the project's own sources are kept, with the text of the
-line:
+sleeps in two parts ("<unfinished ...>", "<... resumed>"), which this module joins. The lines of a
+call's stack follow the call. Lines of the project's sources are kept, with the text of the source:
 
     ` > lib/net/blocking.c:70 receive| recv(conn->client->socket, room, size, 0);`
 
 `with_sources` makes these lines from strace's addresses and the traced program. If the source has
-changed since, `today` finds the line by its text.
+changed since the trace, `today` finds the line by its text.
 """
 
 import re
@@ -83,7 +82,7 @@ Event = Call | TaskEnd
 
 
 def parse(text: str) -> list[Event]:
-    """Return all events in order of their start; lines that strace has not printed are ignored."""
+    """Return all events in order of their start. Lines in other formats are ignored."""
     return sorted(
         _events(text.splitlines()), key=lambda one: one.begin if isinstance(one, Call) else one.time
     )
@@ -143,10 +142,9 @@ def lines_of(file: Path) -> list[str]:
 
 
 def with_sources(text: str, executable: Path, root: Path) -> str:
-    """Return the trace with source lines below `root` in place of addresses; other frames are left
-    out.
+    """Return the trace with source lines below `root` in place of addresses, without other frames.
 
-    Uses addr2line(1) of the compiler's tools. Raises OSError if addr2line is not installed.
+    addr2line(1) finds the lines. Raises OSError if addr2line is not installed.
     """
     stacks = {match["address"] for match in map(_STACK.fullmatch, text.splitlines()) if match}
     known = _look_up(sorted(stacks), executable)
@@ -164,7 +162,7 @@ def with_sources(text: str, executable: Path, root: Path) -> str:
 
 def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
     """Return the project's source lines by address, innermost first if functions are inlined."""
-    # A stack has return addresses; the byte before each belongs to the call instruction.
+    # A stack has return addresses; the byte before a return address belongs to the call.
     asked = "".join(f"{int(address, 16) - 1:#x}\n" for address in addresses)
     said = subprocess.run(
         ["addr2line", "-e", str(executable), "-a", "-f", "-i"],

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The robustness test: clients attack each server, or the server loses Redis, processes or other
-resources.
+"""The robustness test: clients attack each server, or the server loses resources, such as Redis.
 
 The command is `zerohttpd torture`. Each configuration (one server, one attack) starts the server
 again. Well-behaved visitors send requests at a moderate rate before, during and after the attack.
-The responses that they get show the effect of the attack. The modules:
+Their responses show the effect of the attack. The modules:
 
-    attacks           the table of attacks; the server, Redis and clients of an attack
-    ground, options   the resources that all configurations share; the command line
-    cell, command     one configuration; all configurations in turn, and the terminal output
+    attacks    has the table of attacks, and runs the server, Redis and clients of an attack
+    ground     has the resources that all configurations share
+    options    reads the command line
+    cell       measures one configuration
+    command    measures all configurations, and prints the results
 
-Visitors and attackers are processes of `bench.load.crowd`; the Redis with false replies is
-`bench.services.redis_proxy`.
+Visitors and attackers are in `bench.load.crowd`, false replies in `bench.services.redis_proxy`.
 """

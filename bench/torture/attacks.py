@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The attacks: their actions, the servers that take part, and the failures that are allowed; and
-the scene of an attack: a running server, its Redis, and crowds.
+"""The attacks, with their actions, servers and allowed failures; and the scene of an attack: a
+running server, its Redis, and crowds.
 
 attacks.toml has a table for each attack: a crowd, an action `during` the attack (a key of DURING),
 or both. Every attack is limited in number and in time.
@@ -40,20 +40,20 @@ REFILL_SECONDS = 0.3
 FULL_REDIS = 12
 """The clients that the limited Redis accepts, including the test's own connection."""
 UNDER_WAY = 40
-"""The number of requests in progress when SIGTERM is sent: fewer than there are workers."""
+"""The number of requests in progress when SIGTERM is sent; it is below the number of workers."""
 ACCEPTED_SECONDS = 0.6
-"""The time limit for a server to accept UNDER_WAY connections. This time and PAUSED_SECONDS
-together are shorter than 1 s, the servers' timeout for a new connection to Redis."""
+"""The time limit for a server to accept UNDER_WAY connections. The sum of this time and
+PAUSED_SECONDS is below 1 s, the servers' timeout for a new connection to Redis."""
 PAUSED_SECONDS = 0.2
 """The time that Redis stays stopped after SIGTERM."""
 KILL_SECONDS = 0.05
 REDIS_PAGES = frozenset({"guestbook", "sign"})
 LOOPBACK = "127.0.0.1"
 QUIET_SECONDS = 3.0
-"""The time limit for a server to release connections, processes and threads. After an early error
-response a server continues to read for 2 s, so the limit is longer."""
+"""The time limit for a server to release connections, processes and threads. The limit is above
+2 s, because a server reads for 2 s after an early error response."""
 SETTLED_SECONDS = 0.06
-"""If the number of tasks does not change for this time, a server has created all of them."""
+"""If the number of tasks is constant for this time, a server has created all of them."""
 
 
 def page(name: str) -> Page:
@@ -103,7 +103,7 @@ class AttackScene:
         self.server = RunningServer(self.subject, self._place, cpus, self.watch, group)
         self.port = urlsplit(self.server.url).port or 80
         self._gone = False
-        # After a restart the server must have the same port, which its clients use.
+        # After a restart the server must have the same port, because its clients use this port.
         self._place = replace(self._place, port=self.port)
 
     @property
@@ -118,8 +118,8 @@ class AttackScene:
         self._gone = True
 
     def died(self) -> Ending | None:
-        """Return how the server ended by itself, and end its other processes; None if the server
-        still runs."""
+        """If the server has ended by itself, end its other processes and return how it ended;
+        otherwise return None."""
         if self.server.running():
             return None
         self._gone = True
@@ -134,8 +134,8 @@ class AttackScene:
     def crowd(
         self, kind: str, count: int, of: Page, pause: float = 0.0, rounds: int = 0
     ) -> Iterator[None]:
-        """Run a crowd; afterwards `crowd_seen` has the tally of the crowd. `pause`, `rounds`: see
-        `CrowdOrder`. Raises HelperError if the crowd failed."""
+        """Run a crowd; afterwards `crowd_seen` has its tally. `pause`, `rounds`: see `CrowdOrder`.
+        Raises HelperError if the crowd failed."""
         order = CrowdOrder(kind, self.host, self.port, count, (of,), pause, rounds)
         inside = self.ground.far_end if self.attack.far else ()
         with RunningCrowd(order, self.ground.placement.load, self.watch, inside) as crowd:
@@ -149,8 +149,8 @@ class AttackScene:
         return []
 
     def await_accepted(self, count: int, seconds: float) -> None:
-        """Wait until the server has `count` connections and no connection waits to be accepted; at
-        most `seconds`."""
+        """Wait, at most `seconds`, until the server has `count` connections and its accept queue is
+        empty."""
         self.watch.until(
             lambda: held_connections(self.port) >= count and not accept_queue(self.port), seconds
         )
@@ -168,7 +168,7 @@ class AttackScene:
 
     def left_over(self) -> LeftOver:
         """Return how many more resources the server has than at the start, after at most
-        QUIET_SECONDS. Threads of reference servers do not count: a runtime manages them."""
+        QUIET_SECONDS. Threads of reference servers do not count, because a runtime manages them."""
         usual = max(self._at_first, min(self._counts, default=self._at_first))
         found = LeftOver()
 
@@ -202,13 +202,13 @@ class AttackScene:
 
 
 def ending(ended: Ended) -> Ending:
-    """Return how a server ended, in the form for a record."""
+    """Return how a server ended, in the format of a record."""
     return Ending(obeyed=ended.obeyed, well=ended.status == 0, words=ended.describe())
 
 
 def held_connections(port: int) -> int:
-    """Return how many connections of a local port a process still has open. Connections that wait
-    to be accepted or exist only in the kernel do not count."""
+    """Return the number of connections of a local port that a process has open. Connections in an
+    accept queue, or only in the kernel, do not count."""
     held = tcp_sockets(local=port, states=ALL & ~LISTEN & ~TIME_WAIT)
     return sum(socket.inode != 0 for socket in held)
 
@@ -221,7 +221,7 @@ WANTED = {
     "dearest": ("guestbook", "small"),
     "longest": ("large", "guestbook"),
 }
-"""The page of a crowd, and the page of a server that does not serve the first."""
+"""The pages of a crowd: the preferred page, and the page for servers that do not serve it."""
 
 
 class Attackers(BaseModel):
@@ -232,13 +232,13 @@ class Attackers(BaseModel):
     kind: str
     """A key of `bench.load.crowd.KINDS`."""
     count: int = 200
-    """The default is twice the number of workers of 03 and 05."""
+    """The number of clients; the default is twice the number of workers of 03 and 05."""
     page: Literal["usual", "dearest", "longest"] = "usual"
-    """The page that the crowd requests. usual: a page that every server has; dearest: a page that
-    waits for Redis, if the server uses Redis; longest: the longest page."""
+    """The page that the crowd requests. usual: a page that every server has; dearest: a page with
+    data from Redis, if the server uses Redis; longest: the longest page."""
     pause: float = 0.0
     far: bool = False
-    """The crowd uses the slow line."""
+    """Whether the crowd uses the slow line."""
 
     def wants(self, subject: Subject) -> Page:
         """Return the page that the crowd requests from a server."""
@@ -256,10 +256,10 @@ class Attack(AttackFacts):
     limit: str = ""
     """A limit of the server's processes, as an option of prlimit(1) without the hyphens."""
     needs_redis: bool = False
-    """The attack disturbs Redis: servers without Redis cannot take part."""
+    """Whether the attack disturbs Redis, so that servers without Redis cannot take part."""
     excused: Sequence[Outcome] = []
     own_only: str = ""
-    """The reason why only the project's own servers take part; empty if all servers do."""
+    """The reason why only the project's servers take part; empty if all servers take part."""
     needs_children: bool = False
 
     @property
@@ -297,11 +297,11 @@ class Attack(AttackFacts):
 
 
 def nothing() -> None:
-    """Do nothing: an attack that has nothing to repeat yields this function."""
+    """Do nothing. An attack without repeated actions yields this function."""
 
 
 def every(seconds: float, act: Again) -> Again:
-    """Return a function that calls `act`, but at most once in `seconds`."""
+    """Return a function that calls `act` at most once in `seconds`."""
     due = 0.0
 
     def again() -> None:
@@ -325,8 +325,8 @@ def until_over(begin: Callable[[], None], end: Callable[[], None]) -> Iterator[A
 
 @contextlib.contextmanager
 def large_pages(scene: AttackScene) -> Iterator[Again]:
-    """Fill the guestbook with the longest remarks. Fill it repeatedly, because the page shows only
-    the newest remarks, and visitors add some."""
+    """Repeatedly fill the guestbook with the longest remarks, because visitors add remarks and the
+    page shows only the newest."""
     refill = every(REFILL_SECONDS, scene.redis.fill_page)
     refill()
     try:
@@ -350,7 +350,7 @@ def children_killed(scene: AttackScene) -> Iterator[Again]:
 
 @contextlib.contextmanager
 def sigterm(scene: AttackScene) -> Iterator[Again]:
-    """Send SIGTERM while clients wait for a stopped Redis, then continue Redis. After the server
+    """Send SIGTERM while clients wait for a stopped Redis, and let Redis continue. After the server
     has ended, start it again, as a supervisor would."""
     scene.redis.stop()
     try:

@@ -2,7 +2,7 @@
 """Measure one configuration: a server under an attack.
 
 Times are seconds of CLOCK_MONOTONIC, as in `Exchange`. A rate is the median over short intervals,
-so that one short delay of the machine does not change it.
+so that a short delay of the machine does not change the rate.
 """
 
 import statistics
@@ -23,12 +23,12 @@ from bench.torture.ground import Ground
 
 BACK_SLICES = 2
 BACK_SHARE = 0.5
-"""A server is back when in BACK_SLICES consecutive intervals every page had at least BACK_SHARE of
-its rate before the attack, and no request failed."""
+"""A server is back after BACK_SLICES consecutive intervals in which no request failed, and every
+page had at least BACK_SHARE of its rate before the attack."""
 
 
 def per_slice(answers: Iterable[Exchange], begin: float, end: float) -> list[int]:
-    """Return the number of exchanges that ended in each whole interval between two times."""
+    """Return, for each whole interval between two times, the number of exchanges that ended."""
     found = Counter((answer.ended - begin) // SLICE for answer in answers)
     return [found[at] for at in range(int((end - begin) / SLICE + 1e-6))]
 
@@ -82,8 +82,7 @@ VISITORS = 16
 THINK_SECONDS = 0.02
 TIMEOUT_SECONDS = 10.0
 WARM_SECONDS = 0.2
-"""The time of the first responses, which are ignored: the server opens files and connects to Redis
-during this time."""
+"""The time whose responses are ignored, because the server opens files and connects to Redis."""
 CALM_SECONDS = 0.5
 """The measured time before the attack, and after the server is back."""
 CALM_TIMEOUT, CALM_SHARE = 3.0, 0.85
@@ -92,7 +91,7 @@ CALM_TIMEOUT seconds."""
 LOOKS = 3
 AGAIN_SECONDS = 0.02
 LATE_SECONDS = 0.05
-"""The time until a response is in the visitors' output, which they write 50 times a second."""
+"""The maximum delay of a response in the visitors' output, which is written 50 times a second."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +101,11 @@ class CellTimes:
     before: float
     attack: float
     over: float
-    """The clean-up of the attack began."""
+    """The start of the attack's clean-up."""
     gone: float
-    """The clean-up of the attack ended."""
+    """The end of the attack's clean-up."""
     back: float
-    """The part "after" began, which takes CALM_SECONDS."""
+    """The start of the part "after", which takes CALM_SECONDS."""
     starved: float
     """The seconds for which the server waited for a CPU before the attack."""
 
@@ -192,7 +191,7 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
-    # Do not include the attack: ksoftirqd then handles packets and delays the server.
+    # Exclude the attack, because ksoftirqd then handles packets and delays the server.
     used = difference(scene.server.used(), used)
     began = time.monotonic()
     with attack.run(scene) as again:
@@ -211,8 +210,7 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
 
 
 def await_calm(scene: AttackScene, visitors: Visitors) -> None:
-    """Wait until the visitors get CALM_SHARE of their requested pages; at most CALM_TIMEOUT
-    seconds."""
+    """Wait, at most CALM_TIMEOUT seconds, until visitors get CALM_SHARE of the requested pages."""
 
     def calm() -> bool:
         now = time.monotonic() - LATE_SECONDS
@@ -225,7 +223,7 @@ def await_calm(scene: AttackScene, visitors: Visitors) -> None:
 
 
 def wanted(rated: list[str], pages: list[str]) -> float:
-    """Return the rate at which visitors would get the pages `rated` if responses took no time."""
+    """Return the rate at which visitors get the pages `rated` if responses take no time."""
     theirs = sum(pages[number % len(pages)] in rated for number in range(VISITORS))
     return theirs / THINK_SECONDS
 
@@ -233,8 +231,8 @@ def wanted(rated: list[str], pages: list[str]) -> float:
 def await_back(
     scene: AttackScene, visitors: Visitors, usual: dict[str, float], gone: float
 ) -> float:
-    """Wait until the server has recovered or ended, at most BACK_SECONDS. Return the time of the
-    monotonic clock at which it recovered, or at which the wait ended."""
+    """Wait, at most BACK_SECONDS, until the server has recovered or ended. Return the time of its
+    recovery, or of the end of the wait, on the monotonic clock."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS
         visitors.read()

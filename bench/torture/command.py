@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd torture`: all configurations, one after another, because two servers would
-disturb each other; and the results."""
+"""The command `zerohttpd torture`. The command measures one configuration after another, because
+two servers would disturb each other, and prints the results."""
 
 import shutil
 import time
@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def attack(options: Namespace, made: Record, where: Ground) -> int:
-    """Measure all configurations and return the exit status; results are saved even after an error.
+    """Measure all configurations and return the exit status. Save the results even after an error.
     Raises UserError, and redis.RedisError if the private Redis is lost."""
     begun, status = time.monotonic(), 0
     folder = make_folder(options.results, made.started, "torture-")
@@ -64,7 +64,7 @@ def attack(options: Namespace, made: Record, where: Ground) -> int:
 
 
 FIRST_GUESS = 2.6
-"""The first estimate of a measurement's duration without the attack; later the mean is used."""
+"""The estimated duration of the first measurement without the attack; later the mean is used."""
 
 
 def attack_all(options: Namespace, where: Ground, made: Record, folder: Path, begun: float) -> None:
@@ -99,7 +99,7 @@ def seconds_of_a_cell(made: Record, attack_seconds: float) -> float:
 
 
 def torture_table(made: Record, current: tuple[str, str] | None = None) -> RenderableType:
-    """Return the table so far; `current`: server and attack that are being measured."""
+    """Return the table so far. `current`: server and attack of the running measurement."""
     return Group(words.overview(made, current), words.legend(made))
 
 
@@ -116,7 +116,7 @@ def line_for(made: Record, cell: TortureCell) -> str:
 
 
 def summary(made: Record) -> RenderableType:
-    """Return the final report: headline, table, broken promises, and what was left out."""
+    """Return the final report: headline, table, broken promises and omissions."""
     parts: list[RenderableType] = [Text(words.headline(made) + ".", style="bold")]
     parts += [Text(text) for text in words.cautions(made)]
     parts.append(torture_table(made))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The resources that all configurations share: Redis, CPUs, and the network.
 
-If started as root, the test runs in its own network namespace, which no other program uses and
-which ends with its last process. The slow line connects this namespace with a second namespace. The
-line limits the data from the server to SPEED, with a short queue (tc-tbf(8)).
+If root starts the test, it runs in its own network namespace, which ends with its last process. The
+slow line connects this namespace with a second namespace. The line limits the data from the server
+to SPEED, with a short queue (tc-tbf(8)).
 """
 
 import contextlib
@@ -38,9 +38,9 @@ class Ground:
     groups: Path | None = None
     """The folder for the servers' cgroups; None: no cgroups."""
     far_end: Sequence[str] = ()
-    """The words before a command that is to run in the namespace of the slow line's clients."""
+    """The words before a command that run it in the namespace of the slow line's clients."""
     why_no_line: str = ""
-    """The reason why there is no slow line; empty if there is a line."""
+    """The reason why there is no slow line, or an empty string."""
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ WAIT_SECONDS = 5.0
 
 
 class NoLine(Exception):
-    """A slow line cannot be made here; the message gives the reason."""
+    """A slow line cannot be made on this machine. The message gives the reason."""
 
 
 def in_own_network() -> bool:
@@ -77,7 +77,7 @@ def in_own_network() -> bool:
 
 
 def why_no_network() -> str:
-    """Return the reason why this process cannot create a network namespace; empty if it can."""
+    """Return the reason why this process cannot create a network namespace, or an empty string."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -100,8 +100,8 @@ def enter_own_network(arguments: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
-    """Make the slow line; yield the words before a command that is to run in its second namespace.
-    There the address NEAR leads to the first namespace. Raises NoLine or Interrupted."""
+    """Make the slow line. Yield the words before a command that run it in the second namespace,
+    where the address NEAR leads to the first namespace. Raises NoLine or Interrupted."""
     keeper = Child(["unshare", "--net", "--", "sleep", "infinity"])
     try:
         inside = f"nsenter --net=/proc/{keeper.pid}/ns/net --"
@@ -117,11 +117,11 @@ def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
             _run(command.split())
         yield inside.split()
     finally:
-        keeper.end()  # then the kernel removes its namespace and both ends of the line
+        keeper.end()  # the kernel then removes the namespace and both ends of the line
 
 
 def _await_namespace(pid: int, watch: SignalWatch) -> None:
-    """Wait until a process is in a network namespace of its own. Raises NoLine."""
+    """Wait until a process is in its own network namespace. Raises NoLine."""
     ours = Path("/proc/self/ns/net").readlink()
 
     def has_its_own() -> bool:

@@ -20,13 +20,12 @@ from bench.torture.attacks import ATTACKS
 from bench.torture.ground import Ground
 
 REFERENCES = ("nginx", "h2o", "lighttpd", "go")
-"""The reference servers that are tested by default; a test of all would take an hour."""
+"""The reference servers that are tested by default, because a test of all takes an hour."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options, with servers and attacks in place of their names, and `notes`: the
-    servers that are left out, and why. Raises UserError for unknown values and servers that are not
-    built."""
+    """Return the options, with servers and attacks in place of their names, and with `notes`: the
+    omitted servers and the reasons. Raises UserError for unknown values and unbuilt servers."""
     said = parser().parse_args(arguments)
     said.subjects, said.notes = chosen(words_of(said.servers))
     said.attacks = attacks.select(words_of(said.attacks))

@@ -10,7 +10,7 @@
  *            make grade SERVER=FOLDER ARGS='--only serves bad-input'
  *     2  Redis                 ask_redis(), for the guestbook
  *            make grade SERVER=FOLDER ARGS='--only serves redis'
- *     3  timeouts              a silent client must not block it forever
+ *     3  timeouts              a silent client must not block the server
  *            make grade SERVER=FOLDER ARGS='--only silent'
  *     4  many at once          your architecture, the loop in main()
  *            make grade SERVER=FOLDER \
@@ -63,7 +63,7 @@ struct blocking_conn {
     struct counters *counters;
     const struct client *client;
     struct cached_time cached_time; /* the time, for the application */
-    struct connection connection;   /* knows what to do next */
+    struct connection connection;   /* decides what to do next */
 };
 
 /*
@@ -77,7 +77,7 @@ struct blocking_conn {
  *     bytes received (0: the client sends no more), and sets the next need.
  *
  * If recv fails, call connection_abandon().  EINTR (a signal arrived) and
- * EAGAIN (no bytes are there) are no failures: the need stays NEED_RECEIVE.
+ * EAGAIN (no bytes are there) are not failures: the need stays NEED_RECEIVE.
  *
  * Stage 3: wait with poll(2) first.  If the time limit is over, call
  * connection_timed_out().  connection_timeout() returns the kind of limit,
@@ -100,10 +100,10 @@ static void receive(struct blocking_conn *conn) {
  *     sent.  If more bytes are pending, the need is NEED_SEND again.
  *
  * If transmit fails, or sends nothing (0: the file is shorter now), call
- * connection_abandon().  EINTR and EAGAIN are no failures here, either.
+ * connection_abandon().  EINTR and EAGAIN are not failures here, either.
  *
- * Stage 3: also abandon a client that takes nothing for SEND_TIMEOUT.  Keep a
- * client that reads slowly but steadily: each byte restarts the time.
+ * Stage 3: also abandon a client that reads no byte for SEND_TIMEOUT.  Keep a
+ * client that reads slowly: each byte restarts the timeout.
  */
 static void send_some(struct blocking_conn *conn) {
     connection_abandon(&conn->connection);
@@ -112,14 +112,14 @@ static void send_some(struct blocking_conn *conn) {
 /*
  * Stage 2.  Send one command to Redis and receive its reply.  Borrow a
  * connection (redis_pool_borrow), use it (redis_pool_call with
- * exchange_command), and give the reply to connection_replied().  Return the
- * connection (redis_pool_return) in every case.  Three things can fail: no
- * connection is available (NULL), or the call fails: then pass NULL, and the
- * client gets 503, as it does now.  Or the reply has the wrong type: then
- * connection_replied() returns false, and the client already gets 502.  Such a
- * reply may belong to another command.
- * So `ask_once` in net/blocking.c closes a connection after a reply of the
- * wrong type, and `ask_redis` checks a connection before a remark is stored.
+ * exchange_command), and pass the reply to connection_replied().  Return the
+ * connection (redis_pool_return) in every case.  Three things can fail.  If no
+ * connection is available (NULL), or if the call fails, pass NULL: the client
+ * receives a 503, as it does now.  If the reply has the wrong type,
+ * connection_replied() returns false, and the client receives a 502.  Such a
+ * reply may belong to another command.  So `ask_once` in net/blocking.c closes
+ * such a connection, and `ask_redis` checks a connection before a remark is
+ * stored.
  */
 static void ask_redis(struct blocking_conn *conn) {
     connection_replied(&conn->connection, NULL);
@@ -167,8 +167,8 @@ static void serve(struct blocking_conn *conn) {
 /*
  * Stage 4: while one client is served, all others wait.  What should serve the
  * other clients: a child or a thread each, a pool of children or threads, or an
- * event loop (net/evented.h, which needs no receive() and send_some())?  Add
- * the system calls that you need to .calls.  Give each child or thread its own
+ * event loop?  (net/evented.h needs no receive() and send_some().)  Add the
+ * system calls that you need to .calls.  Give each child or thread its own
  * `struct client`, not the address of the variable in main().  Handle the
  * errors of fork and pthread_create at a limit: clients then wait, and the
  * server continues.  Leave no resources behind: wait for each child, join or

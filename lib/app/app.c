@@ -25,13 +25,13 @@ static struct cache *open_folder(const char *root, const char *name,
     return cache;
 }
 
-/* Reads the template now: a server that cannot show the guestbook must not
-   start, and forked children find the template in memory. */
+/* Reads the template at the start.  A server that cannot show the guestbook
+   must not start.  Forked children inherit the template in memory. */
 static void check_template(struct app *app, const char *root) {
     struct file *file = cache_borrow(app->templates, GUESTBOOK_TEMPLATE, 0);
 
-    /* EPERM comes from a filter of system calls: for a file that may not be
-       read, openat2(2) returns EACCES. */
+    /* EPERM means that a filter of system calls rejected the call.  For an
+       unreadable file openat2(2) returns EACCES. */
     if (file == NULL && (errno == ENOSYS || errno == EPERM))
         server_fatal(
             "openat2(2), which opens all files, is refused (%s); use Linux "

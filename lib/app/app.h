@@ -18,9 +18,9 @@ struct app {
 void app_open(struct app *app, const char *root);
 void app_close(struct app *app);
 
-/* Reads a file of lines `path target [status]`; # starts a comment, the status
-   is 302 unless given.  A file that does not exist is an empty table.  An error
-   prints the file, the line and what to do, and exits 1. */
+/* Reads a file of lines `path target [status]`; # starts a comment; the default
+   status is 302.  If the file does not exist, the table is empty.  After an
+   error, prints the file, the line and the fix, and exits 1. */
 struct redirect *redirects_load(const char *file);
 void redirects_free(struct redirect *redirects);
 

@@ -22,8 +22,7 @@
  *                 |        response is a long one
  *                 +--> CLOSED
  *
- * If a request cannot be answered (out of memory, the client left), the
- * connection is closed.
+ * A connection closes if its request cannot be answered (out of memory).
  */
 #include "app/connection.h"
 
@@ -88,7 +87,8 @@ void connection_keep(struct connection *connection, bool may_keep) {
                             : STATE_SEND;
 }
 
-/* Unread bytes would be taken for the next request: the connection must end. */
+/* A connection with unread bytes must end: they would be parsed as the next
+   request. */
 static void send_response(struct connection *connection) {
     if (--connection->requests_left <= 0 || !connection->keep_alive ||
         connection->exchange.unread)
@@ -103,7 +103,7 @@ static void reject(struct connection *connection, int status,
     send_response(connection);
 }
 
-/* The whole request has come.  A handler that has not asked Redis is done. */
+/* Called with the whole request.  A handler that does not ask Redis is done. */
 static void call_handler(struct connection *connection,
                          const struct resp_reply *reply) {
     struct exchange *exchange = &connection->exchange;
@@ -136,8 +136,8 @@ bool connection_replied(struct connection *connection,
 
 /* ---- Requests ---- */
 
-/* Takes the received part of the body.  Returns 1 if the body is complete, 0 if
-   more bytes are needed, or minus a status. */
+/* Processes the received part of the body.  Returns 1 if the body is complete,
+   0 if more bytes are needed, or minus a status. */
 static int take_body(struct exchange *exchange, struct buffer *input) {
     size_t wanted = (size_t)exchange->request.content_length;
     size_t end = exchange->head + exchange->body;
@@ -236,7 +236,7 @@ char *connection_room(struct connection *connection, size_t *size) {
 
     if (connection->state == STATE_LINGER)
         input->length = 0;
-    /* At least half of the first size, so no read fetches only a few bytes. */
+    /* At least half of the first size, so that few calls are needed. */
     size_t least = input->capacity == 0 ? RECEIVE_SIZE : RECEIVE_SIZE / 2;
     char *room = buffer_reserve(input, least);
     if (input->capacity != capacity && connection->state == STATE_BODY)
@@ -321,8 +321,8 @@ void connection_next(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
     /* A close with unread bytes resets the connection, and the client may lose
-       the response: RFC 9112, section 9.6.  While a long response is on its
-       way, the client may still send. */
+       the response: RFC 9112, section 9.6.  While a long response is being
+       sent, the client may still send. */
     bool lingers = exchange->unread || input->length > used ||
                    exchange->sent > SENDFILE_AT_ONCE;
 
@@ -343,8 +343,8 @@ void connection_next(struct connection *connection) {
 
 /* ---- Time ---- */
 
-/* A CR alone, which is half an empty line, begins no request: otherwise a
-   client could restart its timeout with each CR and LF. */
+/* A CR alone does not begin a request.  Otherwise a client could restart its
+   timeout with each CR and LF. */
 bool connection_is_idle(const struct connection *connection) {
     struct view input = buffer_view(&connection->input);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of a client's connection, one exchange (app/exchange.h) after
- * another: a state machine, which makes no system call on a socket itself.
+ * A client's connection as a state machine.  It processes one exchange
+ * (app/exchange.h) after another, and makes no system call on a socket.
  *
- * Only connection.c uses the state.  The need is what the driver must do now.
- * The driver does it, with blocking or non-blocking calls, and reports the
- * outcome:
+ * Only connection.c uses the state.  The need is the driver's next action.  The
+ * driver performs it, with blocking or non-blocking calls, and reports the
+ * result:
  *
  *     need            the driver's next call
  *     NEED_RECEIVE    put bytes into connection_room(), connection_received()
  *                     (which drops bytes that come after the last response)
- *     NEED_ASK_REDIS  carry exchange_command(), connection_replied()
+ *     NEED_ASK_REDIS  send exchange_command() to Redis, connection_replied()
  *     NEED_KEEP       connection_keep(): may the connection be kept?
  *     NEED_SEND       send connection_pending(), connection_sent()
  *     NEED_DONE       server_exchange_done(), connection_next()
@@ -38,11 +38,11 @@ struct connection {
         STATE_CONTINUE, /* "100 Continue" is being sent, then STATE_BODY */
         STATE_BODY,     /* the rest of the body is awaited */
         STATE_REDIS,    /* the handler awaits a reply */
-        STATE_KEEP,     /* the Connection field is still missing */
+        STATE_KEEP,     /* the head still lacks its Connection field */
         STATE_SEND,     /* the response is being sent */
         STATE_SENT,     /* the whole response was sent */
         STATE_LINGER,   /* further bytes are read and dropped */
-        STATE_CLOSED,   /* nothing more will be done */
+        STATE_CLOSED,   /* the connection has ended */
     } state;
     int requests_left; /* requests that the client may still send */
     bool greeted;      /* at least one request has been answered */
@@ -66,18 +66,17 @@ void connection_free(struct connection *connection);
 
 enum connection_need connection_need(const struct connection *connection);
 
-/* Returns the place for received bytes, and its *size; NULL: out of memory. */
+/* Returns where to put received bytes, and sets *size; NULL: out of memory. */
 char *connection_room(struct connection *connection, size_t *size);
 
-/* `count` bytes were received; 0: the client will send no more.  Only while
-   the need is NEED_RECEIVE. */
+/* Reports that `count` bytes were received; 0: the client will send no more.
+   Call it only while the need is NEED_RECEIVE. */
 void connection_received(struct connection *connection, size_t count);
 
-/* Takes the reply of Redis, for this call only; NULL: Redis is unavailable.
-   Returns false for NULL, and if the reply does not have the type that the
-   handler asked for.  Such a reply is reported by the driver, which also closes
-   the connection to Redis, unless the reply is an error of Redis: each reply
-   may belong to the previous command. */
+/* Passes the reply of Redis to the handler; NULL: Redis is unavailable.
+   Returns false for NULL or a reply of the wrong type.  The driver reports such
+   a reply.  It also closes the connection to Redis, unless the reply is an
+   error: each reply may belong to the previous command. */
 bool connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
@@ -90,27 +89,27 @@ struct pending {
     struct view first, second;
     int descriptor; /* -1: no file part */
     uint64_t file_offset, file_bytes;
-    /* Nothing follows these bytes: after sending them, the driver ends the
+    /* These bytes are the last: after sending them, the driver ends the
        connection, or at least its own side. */
     bool last;
 };
 struct pending connection_pending(const struct connection *connection);
 void connection_sent(struct connection *connection, uint64_t count);
 
-/* Goes on to the connection's next exchange, or to its end. */
+/* Starts the connection's next exchange, or ends the connection. */
 void connection_next(struct connection *connection);
 
-/* The client took longer than its timeout_milliseconds(). */
+/* Reports that the client exceeded its timeout_milliseconds(). */
 void connection_timed_out(struct connection *connection);
 
-/* The driver cannot or must not continue: the connection is to be closed. */
+/* Ends the connection, because the driver cannot or must not continue. */
 void connection_abandon(struct connection *connection);
 
-/* What the server waits for.  Each timeout counts from the beginning of the
-   wait, but TIMEOUT_SEND from the last acknowledged byte. */
+/* What the server waits for.  Each timeout starts with the wait, but
+   TIMEOUT_SEND starts again with each acknowledged byte. */
 enum timeout {
     TIMEOUT_NONE, /* the server does not wait for the client; time: -1 */
-    TIMEOUT_IDLE, /* between requests; before the first: TIMEOUT_REQUEST */
+    TIMEOUT_IDLE, /* between requests; not before the first one */
     TIMEOUT_REQUEST,
     TIMEOUT_SEND,
     TIMEOUT_LINGER,

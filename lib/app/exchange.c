@@ -49,7 +49,7 @@ static bool accepts(const struct exchange *exchange,
 
     if (expected == RESP_STRING && reply->type == RESP_NULL)
         return true;
-    /* Arrays are lists of strings, because no handler requests others. */
+    /* The handlers use only arrays of strings. */
     return reply->type == expected &&
            (expected != RESP_ARRAY || reply->all_strings);
 }

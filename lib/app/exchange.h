@@ -3,9 +3,9 @@
  * One HTTP exchange: a request and its response.  The connection
  * (app/connection.h) moves the bytes, for one exchange after another.
  *
- * A handler makes the response.  It never waits.  If it needs Redis, it asks
- * and returns.  The handler is called again with the reply, in the next step.
- * The handler is done when it returns without having asked:
+ * A handler makes the response, and never waits.  To use Redis, it calls
+ * exchange_ask() and returns.  Then it is called again with the reply, in the
+ * next step.  It is done when it returns without calling exchange_ask():
  *
  *     switch (exchange->step) {
  *     case 0:
@@ -17,7 +17,7 @@
  *                              exchange->reply->integer);
  *     }
  *
- * The handler gets only replies of the type that it asked for.  A RESP_NULL
+ * The handler receives only replies of the type that it asked for.  A RESP_NULL
  * instead of a RESP_STRING means that the key does not exist.  If Redis is
  * unavailable or its reply has another type, the response is a 503 or 502.
  */
@@ -42,8 +42,8 @@ struct exchange {
     handler *handler;
     int step;                       /* replies so far */
     const struct resp_reply *reply; /* from step 1 on; for this call only */
-    /* A handler keeps text in `kept`, and numbers in `kept_numbers`: the next
-       reply overwrites the bytes of this one. */
+    /* A handler keeps text in `kept`, and numbers in `kept_numbers`, because
+       the next reply overwrites this one. */
     struct buffer kept;
     int64_t kept_numbers[2];
     size_t reserved;         /* bytes taken from the budget (ops.h) */
@@ -76,13 +76,13 @@ bool exchange_reserve(struct exchange *exchange, size_t bytes);
 void exchange_reject(struct exchange *exchange, int status,
                      const char *sentence);
 
-/* Checks the reply of Redis.  Returns false if the response is an error.  It is
-   a 503 without a reply (NULL), or if Redis reports that it will accept
-   commands soon, and a 502 if the reply has another type than expected. */
+/* Checks the reply of Redis.  If it cannot be used, makes an error response and
+   returns false.  The status is 503 without a reply (NULL), or if Redis will
+   accept commands soon; 502 if the reply has the wrong type. */
 bool exchange_check_reply(struct exchange *exchange,
                           const struct resp_reply *reply);
 
-/* ---- Questions of the driver ---- */
+/* ---- Called by the driver ---- */
 
 struct view exchange_command(const struct exchange *exchange);
 

@@ -21,7 +21,7 @@
 
 /* openat2(2) exists since Linux 5.6; glibc has a function for it only since
    2.43.  openat2(2) returns EAGAIN if a link contains ".." and something was
-   renamed meanwhile, anywhere on this host.  Then the call may be repeated. */
+   renamed meanwhile, anywhere on this host.  So the call is repeated. */
 static int open_beneath(int folder, const char *name, uint64_t flags) {
     struct open_how how = {.flags = flags | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
@@ -34,8 +34,8 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
     return descriptor;
 }
 
-/* Returns the error for a folder: EISDIR, or EXDEV if it is outside of our
-   folder.  The client must not see that such a folder exists. */
+/* Returns the error for a folder: EISDIR, or EXDEV if the folder is outside of
+   the served one.  The client must not see that it exists. */
 static int folder_error(int folder, const char *name) {
     int descriptor = open_beneath(folder, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)

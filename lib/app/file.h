@@ -24,12 +24,12 @@ struct file {
     struct entry *entry; /* in the cache (ops/cache.c) */
 };
 
-/* Opens the regular file of that name, relative to the folder; `status` is that
-   of fstatat(2).  Files up to SMALL_FILE bytes are read into memory.  With
+/* Opens the regular file of that name, relative to the folder; `status` comes
+   from fstatat(2).  Files up to SMALL_FILE bytes are read into memory.  With
    `texts` all files are read into memory, and files above TEMPLATE_LIMIT are
-   rejected.  Returns NULL with the errno of openat2(2), or EISDIR for a folder,
-   EACCES for anything else that is not a regular file, EXDEV for a path that
-   leaves the folder. */
+   rejected.  Returns NULL with the errno of openat2(2).  Other errors: EISDIR
+   for a folder, EXDEV for a path that leaves the folder, EACCES if it is not a
+   regular file. */
 struct file *file_open(int folder, const char *name, const struct stat *status,
                        bool texts);
 void file_close(struct file *file);

@@ -95,9 +95,9 @@ static bool is_not_modified(const struct http_request *request,
            file->modified <= since;
 }
 
-/* RFC 9110, section 13.1.5: the client has a part of some version of the file,
-   and wants a range only if the file is still that version.  A date in If-Range
-   never matches here: two versions of one second have the same date. */
+/* With If-Range a client requests the rest of a file only if the file is
+   unchanged (RFC 9110, section 13.1.5).  A date never matches here, because two
+   versions of one second have the same date. */
 static bool wants_range(const struct http_request *request,
                         const struct file *file) {
     if (request->method != HTTP_GET || request->range.data == NULL)

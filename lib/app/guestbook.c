@@ -138,7 +138,7 @@ static void fill_page(const struct page *page, int status,
     struct exchange *exchange = page->exchange;
     struct response *response = &exchange->response;
     struct buffer body = {0};
-    /* This room is nearly always enough, so memory is allocated once. */
+    /* This size is nearly always enough, so memory is allocated once. */
     size_t room = template.length + exchange->reply->items.length +
                   MIN(exchange->reply->count, REMARKS_SHOWN) *
                       (REMARK_START.length + REMARK_END.length) +
@@ -175,10 +175,10 @@ static void finish_page(const struct page *page, int status) {
     cache_return(file);
 }
 
-/* Three replies, one after another.  INCR answers with the visitor's own
-   number.  A GET after it would also count visitors who came meanwhile, and two
-   visitors would see the same number.  The remarks come last, so no copy of
-   them has to be kept until another reply. */
+/* Needs three replies, one after another.  INCR answers with the visitor's own
+   number.  A later GET would also count newer visitors, and two visitors would
+   see the same number.  The remarks are requested last, so they need not be
+   copied. */
 static void show(const struct page *page, int status) {
     static const char oldest[] = "-" VALUE(REMARKS_SHOWN);
     struct exchange *exchange = page->exchange;
@@ -246,7 +246,7 @@ void guestbook_sign(struct exchange *exchange) {
                        "application/x-www-form-urlencoded.");
         return;
     }
-    /* The form is read again at each step: that is cheaper than keeping it. */
+    /* Parsing the form again at each step is cheaper than storing it. */
     read_field(exchange->content, VIEW("guest-name"), "your name",
                GUEST_NAME_LIMIT, &page.name);
     read_field(exchange->content, VIEW("guest-remarks"), "a remark",

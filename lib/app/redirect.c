@@ -37,7 +37,7 @@ static bool is_location(struct view target) {
            view_span(target, &printable_bytes) == target.length;
 }
 
-/* The name of a scheme may be in upper case: RFC 3986, section 3.1. */
+/* The name of a scheme may have upper-case letters: RFC 3986, section 3.1. */
 static bool is_target(struct view target) {
     return is_location(target) &&
            (target.data[0] == '/' ||
@@ -45,8 +45,8 @@ static bool is_target(struct view target) {
             view_starts_with_ignoring_case(target, VIEW("https://")));
 }
 
-/* Takes the next word off the line.  A # at the start of a word begins a
-   comment; elsewhere it does not, because targets have fragments. */
+/* Removes the next word from the line.  A # begins a comment only at the start
+   of a word, because a target may have a #fragment. */
 static struct view next_word(struct view *line) {
     *line = view_trim(*line);
     if (view_starts_with(*line, VIEW("#")))
@@ -67,7 +67,7 @@ static bool parse_status(struct view word, int *status) {
 static const char *add_redirect(struct redirect **table, struct view path,
                                 struct view target, int status) {
     if (find_redirect(*table, path) != NULL)
-        return "this path is in the table already; remove one of the two";
+        return "this path is already in the table; remove one line";
     struct redirect *redirect =
         calloc(1, sizeof *redirect + path.length + target.length);
     if (redirect == NULL)
@@ -136,7 +136,7 @@ struct redirect *redirects_load(const char *file) {
         server_fatal("%s: %s", file, strerror(errno));
     free(line);
     buffer_free(&path);
-    fclose(stream); /* cannot lose data: it was only read */
+    fclose(stream); /* cannot lose data: the file was only read */
     return redirects;
 }
 

@@ -46,14 +46,14 @@ void response_field(struct response *response, struct view name,
                     struct view value);
 
 /* Starts the body as an HTML page without a template; the caller appends the
-   rest.  The heading is also the title; if empty, both give the status. */
+   rest.  The heading is also the title; "" means the status. */
 void response_page(struct response *response, struct view heading);
 
 /* Starts a small HTML page that explains what the status means and why. */
 void response_error(struct response *response, int status,
                     const char *sentence);
 
-/* Starts such a page for a shortage: a 503, with a retry after a second. */
+/* Starts a 503 page for a shortage: the client may retry after a second. */
 void response_unavailable(struct response *response, const char *sentence);
 
 /* Sets the body to `count` bytes of the file from `first` on: at least one
@@ -68,7 +68,7 @@ struct view response_body(const struct response *response);
 void response_redirect(struct response *response, int status,
                        struct view location);
 
-/* Ends the head, and appends a small body: one piece is sent faster. */
+/* Ends the head, and appends a small body, because one piece is sent faster. */
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 

@@ -34,12 +34,12 @@ static const struct route *find_route(const struct app *app, struct view path) {
     if (redirect_exists(app, path))
         return &redirected;
     while (!route_matches(route, path))
-        route++; /* ends at the row for "/", with which every path starts */
+        route++; /* ends at the row "/", which matches every path */
     return route;
 }
 
 /* Makes the response to OPTIONS, which asks for the allowed methods, and to
-   methods that are not allowed or not known.  The server does not wait for a
+   methods that are not allowed or unknown.  The server does not wait for a
    body.  If the route is NULL, the request is about the whole server. */
 static void answer_without_handler(struct exchange *exchange,
                                    const struct route *route) {

@@ -15,7 +15,7 @@ handler redirect_page;  /* a path in the table of redirects */
 handler sorted_page;    /* computes, and never waits */
 
 /* Chooses the handler, when the head of the request has come.  Returns false if
-   there is none; the response then gives the reason. */
+   there is no handler; the response gives the reason. */
 bool routes_choose(struct exchange *exchange);
 
 #endif

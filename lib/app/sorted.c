@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A page that computes and never waits: 1,001 pseudo-random strings, sorted.
- * In an event loop all other clients wait meanwhile.
+ * In an event loop all other clients wait.
  */
 #include "app/routes.h"
 
@@ -19,7 +19,7 @@
 #define SEED            20090401u
 
 /* A linear congruential generator with the constants of Numerical Recipes:
-   small, and the same everywhere, so that all servers do the same work. */
+   small and equal on all machines, so that all servers do the same work. */
 static uint32_t next_random(uint32_t *state, uint32_t below) {
     *state = *state * 1664525u + 1013904223u;
     return (*state >> 16) % below; /* the low bits are less random */
@@ -81,5 +81,5 @@ void sorted_page(struct exchange *exchange) {
     }
     buffer_append(body, VIEW("</ol>\n</html>\n"));
     buffer_free(text);
-    (void)exchange_reserve(exchange, body->capacity); /* no more than before */
+    (void)exchange_reserve(exchange, body->capacity); /* at most 2*ROOM */
 }

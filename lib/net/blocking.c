@@ -63,8 +63,8 @@ static bool set_timeout(struct blocking_conn *conn) {
  *
  * 1. The time of TCP_DEFER_ACCEPT is over, or the request was lost on a slow
  *    line.  Then the kernel has repeated its SYN-ACK.
- * 2. The connection came by a SYN cookie, so the kernel could not defer it.
- *    Then its request may come at any moment, unless the connection was in the
+ * 2. The connection came with a SYN cookie, so the kernel could not defer it.
+ *    Then its request may come at any time, unless the connection was in the
  *    backlog for long.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
@@ -77,8 +77,8 @@ static bool kernel_has_waited(const struct server *server, int socket) {
                 (unsigned)options_time(&server->options, FIRST_TIMEOUT));
 }
 
-/* A new connection without any bytes may hold this worker until the request's
-   timeout, unless others wait, which is checked every FIRST_TIMEOUT. */
+/* A new connection without any bytes may occupy this worker until the request's
+   timeout.  The worker checks every FIRST_TIMEOUT whether others wait. */
 static bool may_be_silent(const struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     bool is_needed = !worker->silent_may_stay && worker->others_wait(worker);
@@ -99,7 +99,7 @@ static bool may_sleep(const struct blocking_conn *conn) {
     return !server_is_stopping() || !connection_is_idle(&conn->connection);
 }
 
-/* recv() has returned EAGAIN: at its timeout, or because of MSG_DONTWAIT. */
+/* Called if recv() returns EAGAIN: at its timeout, or with MSG_DONTWAIT. */
 static void no_bytes_arrived(struct blocking_conn *conn) {
     if (conn->phase == CLIENT_STARTED)
         connection_timed_out(&conn->connection);
@@ -167,7 +167,7 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     }
 }
 
-/* Returns the connection to the pool before sending: clients may be slow. */
+/* Returns the Redis connection before it sends, because clients may be slow. */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_pool *pool = &conn->worker->server->redis_pool;

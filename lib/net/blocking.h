@@ -20,8 +20,8 @@ struct worker {
     bool silent_may_stay;
 };
 
-/* Sleeps until a client comes, and accepts it.  Returns false if none has come
-   for a while, or if the server stops. */
+/* Waits for a client and accepts it.  Returns false if no client has come for a
+   REQUEST_TIMEOUT, or if the server stops. */
 bool blocking_accept(struct server *server, struct client *client);
 
 /* Serves the client until the connection ends, and closes it. */

@@ -26,7 +26,7 @@ void children_init(struct children *children, struct server *server,
                                .sa_flags = SA_NOCLDSTOP};
     sigset_t child_ended;
 
-    /* The slots are shared, so that children can report, and so that the kernel
+    /* The slots are in shared memory.  So children can report, and the kernel
        need not copy the page when the parent writes a process id. */
     *children = (struct children){
         .server = server,
@@ -63,7 +63,7 @@ static void send_signal(const struct children *children, int signal_number) {
 /* ---- Connections to Redis that are lent ---- */
 
 /* Returns a connection to lend.  Returns NULL if Redis has never answered, is
-   down or has no free connection: then a child that needs one connects. */
+   down or has no free connection.  Then children connect themselves. */
 static struct redis_client *connect_to_lend(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->replied_at != 0 && !shared->down;
@@ -101,7 +101,7 @@ static void take_back(struct redis_pool *pool, struct child *child) {
 }
 
 /* Closes idle connections to Redis.  If such connections are scarce, wakes the
-   children, so that they close theirs, too. */
+   children, so that they close idle connections, too. */
 static void close_idle(struct children *children) {
     struct redis_pool *pool = &children->server->redis_pool;
     int64_t now = clock_milliseconds();
@@ -159,8 +159,8 @@ void children_exit(struct children *children, size_t slot) {
     _exit(EXIT_SUCCESS);
 }
 
-/* Logs that a signal has ended a child, unless time is up: then the parent
-   kills the children that still run. */
+/* Logs that a signal has ended a child, except when time is up: then the parent
+   itself kills the children. */
 static void log_crash(pid_t child, int status) {
     static struct log_limit crashes;
 
@@ -178,7 +178,7 @@ bool children_reap(struct children *children, bool wait, size_t *slot) {
     int status = 0;
     pid_t child;
 
-    /* Children of a shell that became this program by exec have no slot. */
+    /* If a shell became this program by exec, its children have no slot. */
     do {
         child = waitpid(-1, &status, wait ? 0 : WNOHANG);
         *slot = child > 0 ? slot_of(children, child) : children->limit;

@@ -4,15 +4,15 @@
  *
  * Who owns a socket after fork()?  Both processes.  So in 02, once Redis has
  * answered, the parent connects to Redis, without waiting, and lends the
- * connection to a child.  The connection outlives the child.  A child that ends
- * well reports the state of the connection in shared memory.  If a child is
- * killed, the parent closes the connection.  Half a command or an unread reply
- * may be left, and the next child would take that reply for its own.
+ * connection to a child.  The connection outlives the child.  A child that
+ * exits normally reports the state of the connection in shared memory.  If a
+ * child is killed, the parent closes the connection.  Otherwise the next child
+ * could take an unread reply for its own.
  *
- * If Redis has no free connection, each process closes its own connection when
- * it does not use it.  A child that sleeps must be woken for that.  So a child
- * that Redis has rejected wakes the parent, and the parent wakes all children.
- * Only the parent knows that a process id still belongs to a child.
+ * If Redis has no free connection, each process closes its own unused
+ * connection.  A child that sleeps must be woken for that.  So a child that
+ * Redis has rejected wakes the parent, and the parent wakes all children.  Only
+ * the parent can be sure that a process id is still a child's.
  */
 #ifndef NET_CHILDREN_H
 #define NET_CHILDREN_H
@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* A child has its slot from the fork until it has ended and was reaped. */
+/* A child has its slot from the fork until it is reaped. */
 struct child {
     pid_t pid;                   /* 0: the slot is free */
     struct redis_client *client; /* lent; NULL: none */
@@ -58,8 +58,8 @@ bool children_are_complete(const struct children *children);
    child the lent connection is in the pool. */
 pid_t children_fork(struct children *children, size_t *slot);
 
-/* Ends a child that has served, without exit(3), whose clean-up is the parent's
-   task.  Reports the state of a lent connection, or closes the child's own. */
+/* Ends a child after it has served.  It does not call exit(3): the parent
+   cleans up.  Reports the state of a lent connection, or closes its own. */
 __attribute__((noreturn)) void children_exit(struct children *children,
                                              size_t slot);
 

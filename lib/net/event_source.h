@@ -20,7 +20,7 @@ enum {
 struct event_source {
     enum { SOURCE_LISTENER, SOURCE_CLIENT, SOURCE_REDIS } kind;
     int descriptor;    /* -1: closed */
-    unsigned interest; /* what the loop watches it for; 0: nothing */
+    unsigned interest; /* the watched kinds of readiness; 0: none */
     size_t slot;       /* for the loop's own use */
 };
 
@@ -46,8 +46,8 @@ static inline bool source_watch(const struct event_loop *loop,
     return true;
 }
 
-/* Closes the descriptor, and only then informs the loop.  This saves epoll a
-   system call: a closed descriptor has left epoll's set (epoll(7)). */
+/* Closes the descriptor, and only then informs the loop.  This order saves a
+   system call, because a closed descriptor has left epoll's set (epoll(7)). */
 static inline void source_close(const struct event_loop *loop,
                                 struct event_source *source) {
     if (source->descriptor >= 0)

@@ -152,7 +152,7 @@ struct event_conn *evented_adopt(struct evented *evented,
                     &evented->cached_time,
                     evented->server->architecture->requests_per_connection);
     evented->count++;
-    /* The request may be newer than this round. */
+    /* The request may be newer than this iteration. */
     cached_time_next_round(&evented->cached_time);
     return conn;
 }

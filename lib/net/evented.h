@@ -31,11 +31,11 @@ struct evented {
     struct cached_time cached_time;
     int64_t now;          /* clock_milliseconds() of this loop iteration */
     int64_t paused_until; /* after a shortage: no accept before this time */
-    bool drained;         /* of server_shut_if_drained() in this round */
+    bool drained;         /* server_shut_if_drained() in this iteration */
     size_t count;         /* connections */
     size_t limit;         /* the most connections */
-    /* All connections are in one array with `limit` slots; the kernel gives
-       memory only to slots that were used.  On the heap, other data would lie
+    /* All connections are in one array with `limit` slots; the kernel allocates
+       memory only for slots that were used.  On the heap, other data would lie
        between slots, and free slots could not be returned to the kernel. */
     char *memory;
     size_t size;               /* of a slot, in bytes */
@@ -54,8 +54,8 @@ void evented_init(struct evented *evented, struct server *server,
 void evented_free(struct evented *evented); /* when no connection is open */
 
 void evented_begin_round(struct evented *evented);
-/* Also returns unused memory to the kernel from time to time, and shuts the
-   listening sockets down when the server stops: server_shut_if_drained(). */
+/* Call it at the end of a loop iteration.  It returns unused memory to the
+   kernel, and calls server_shut_if_drained(). */
 void evented_end_round(struct evented *evented);
 
 /* ---- Time ---- */
@@ -99,11 +99,11 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
 /* ---- Redis: one connection for all clients ---- */
 
 /* At NEED_ASK_REDIS: the connection joins the queue.  Returns false if Redis is
-   unavailable: then the response reports it. */
+   unavailable: the response is then an error. */
 bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
 
-/* Gives the next reply, or the failure of Redis, to the first connection in the
-   queue, and returns it: the caller must drive it.  NULL: no reply has come. */
+/* Passes the next reply, or the failure of Redis, to the first connection of
+   the queue, and returns it.  The caller must drive it.  NULL: no reply yet. */
 struct event_conn *evented_take_reply(struct evented *evented);
 
 #endif

@@ -22,11 +22,11 @@ static void set_option(int descriptor, int level, int option, const void *value,
     set_option(descriptor, level, option, &(value), sizeof(value), #option)
 
 /*
- * TCP_DEFER_ACCEPT (since Linux 2.4): the kernel hands over a connection only
- * when its first bytes are there, or after this number of seconds (rounded up
- * to 1, 3, 7, 15 ...).  The server closes a connection without bytes after
- * REQUEST_TIMEOUT, or at once if others wait for a worker.  So silent clients
- * delay no others, with two exceptions.
+ * TCP_DEFER_ACCEPT (since Linux 2.4): accept() returns a connection only when
+ * its first bytes are there.  The kernel waits at most the option's value in
+ * seconds (rounded up to 1, 3, 7, 15 ...).  The server closes a connection
+ * without bytes after REQUEST_TIMEOUT, or at once if others wait for a worker.
+ * So silent clients delay no others, with two exceptions.
  *
  * 1. If no other client waits, a worker of 01, 03 or 05 waits for a silent
  *    client, whose request may come over a slow line.  The worker checks only
@@ -34,8 +34,8 @@ static void set_option(int descriptor, int level, int option, const void *value,
  * 2. The kernel stores as many silent connections as the backlog may hold.  It
  *    answers the others with a SYN cookie (net.ipv4.tcp_syncookies) and stores
  *    nothing about them, so it cannot defer them.  While others wait, each such
- *    connection holds a worker of 01, 03 or 05 for FIRST_TIMEOUT, less its time
- *    in the backlog: 5,000 silent clients delay 01 by two seconds.  To see it:
+ *    connection occupies a worker of 01, 03 or 05 for FIRST_TIMEOUT, less its
+ *    time in the backlog.  5,000 silent clients delay 01 by 2 s.  To see it:
  *    --backlog 128 and `ab -c 3000 -n 6000`.  Production servers put an event
  *    loop in front, where a silent connection is cheap.
  *
@@ -95,8 +95,8 @@ static int listen_at(const struct options *options,
 }
 
 /* A name may have an address that this machine does not have, such as ::1 if
-   IPv6 is switched off: then the next address is tried.  Any other error is
-   final, for example a port that is in use. */
+   IPv6 is disabled: then the next address is tried.  Any other error is final,
+   for example a port that is in use. */
 int listener_open(const struct options *options) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE},
@@ -121,8 +121,8 @@ int listener_open(const struct options *options) {
     return descriptor;
 }
 
-/* The first socket was bound without SO_REUSEPORT: that call of bind(2) fails
-   if another server uses the port, with the option or without. */
+/* The first socket was bound without SO_REUSEPORT, because bind(2) then fails
+   if any other server uses the port. */
 int listener_open_another(const struct options *options, int first) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;

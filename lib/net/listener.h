@@ -10,7 +10,7 @@ int listener_open(const struct options *options);
 
 /* Opens another socket that listens on the port of the first one (SO_REUSEPORT,
    since Linux 3.9: socket(7)), with a backlog of its own.  The kernel chooses
-   the socket by a hash of the client's address and port, so a connection may
+   the socket by a hash of the client's address and port.  So a connection may
    wait for a busy worker while others are free.  Another program of the same
    user could now take a share of the port's connections. */
 int listener_open_another(const struct options *options, int first);

@@ -17,7 +17,7 @@
 #define VERSION "unknown"
 #endif
 
-/* Not with a sanitizer, which makes other calls and reads /proc. */
+/* Sanitizers make other calls and read /proc: no confinement. */
 #ifdef SANITIZED
 #define CONFINED false
 #else
@@ -38,7 +38,7 @@ static const char help[] =
     "\n"
     "%s: %s.\n"
     "\n"
-    "  -p, --port N        listen on this TCP port; 0: a free one (%d)\n"
+    "  -p, --port N        listen on this TCP port; 0: any free port (%d)\n"
     "  -a, --address A     listen on this address or host name (127.0.0.1)\n"
     "  -r, --redis URL     redis://[user:password@]host:port/db or unix:/path\n"
     "                      (redis://127.0.0.1:6379)\n"
@@ -47,7 +47,7 @@ static const char help[] =
     "  --listener-each     give each process of multicore its own listening "
     "socket\n"
     "                      (default: one for all); the other servers reject "
-    "this\n"
+    "it\n"
     "  -d, --root DIR      the folder that holds public/, templates/ and the\n"
     "                      file redirects (the folder of this program)\n"
     "  -b, --backlog N     connections that may wait to be accepted (%d);\n"
@@ -66,7 +66,7 @@ static const char help[] =
     "and\n"
     "                      valgrind\n"
     "  --print-syscalls    print the system calls that are allowed, and exit\n"
-    "  -h, --help          print this and exit\n"
+    "  -h, --help          print this help and exit\n"
     "  -V, --version       print the version and exit\n"
     "\n"
     "After SIGINT, SIGTERM or SIGHUP the server answers the requests in "

@@ -101,8 +101,8 @@ static void accept_clients(struct evented *evented) {
 
     for (int i = 0; i < ACCEPTS_AT_ONCE && evented_may_accept(evented); i++) {
         if (server_accept(evented->server, SOCK_NONBLOCK, &client)) {
-            /* Often the request is there already: then the loop need not watch
-               this connection at all. */
+            /* The request has often arrived already.  Then the loop need not
+               watch this connection. */
             drive(evented, evented_adopt(evented, &client), true);
             continue;
         }
@@ -145,7 +145,7 @@ static void redis_ready(struct evented *evented, unsigned readiness) {
         drive(evented, conn, false);
 }
 
-/* ---- Rounds ---- */
+/* ---- Loop iterations ---- */
 
 void readiness_event(struct evented *evented, struct event_source *source,
                      unsigned readiness) {

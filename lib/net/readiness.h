@@ -6,8 +6,8 @@
  *
  * Regular files are the exception in every event loop: poll always reports them
  * as ready, epoll rejects them (EPERM).  A read may sleep until the disk has
- * answered, while all clients wait.  A server of large cold files would hand
- * them to threads, or use io_uring.
+ * answered, while all clients wait.  A server of large uncached files would use
+ * threads, or io_uring.
  */
 #ifndef NET_READINESS_H
 #define NET_READINESS_H

@@ -19,7 +19,7 @@
 
 /* ---- Notes: what is printed at the start and at the end ---- */
 
-/* In memory first, because stdio would lose lines if the reader is slow. */
+/* Collects lines in memory: stdio would lose some if the reader is slow. */
 static void open_notes(struct server *server) {
     server->notes = open_memstream(&server->text, &server->text_length);
     if (server->notes == NULL)
@@ -131,7 +131,7 @@ void server_start(struct server *server,
 void server_ready(struct server *server) {
     const struct options *options = &server->options;
 
-    print_banner(server); /* first: makes calls that are forbidden later */
+    print_banner(server); /* makes calls that are forbidden later */
     const char *rights =
         ops_confine_calls(options->confined, server->architecture->calls);
     fprintf(server->notes, "redis         %s\nconfined      %s\n",
@@ -182,7 +182,7 @@ bool server_accept(const struct server *server, int flags,
         accept4(server->listener, log ? (struct sockaddr *)&from : NULL,
                 log ? &length : NULL, flags | SOCK_CLOEXEC);
     if (client->socket < 0) {
-        /* Other errors show only that the client left while it waited. */
+        /* Other errors show only that a waiting client has left. */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
         /* Another process has shut the socket down: the server stops. */
@@ -227,8 +227,8 @@ static void append_printable(struct buffer *line, struct view text) {
     }
 }
 
-/* Prints a line in the Common Log Format.  Without stdio: fork copies its
-   buffer, so the line would appear twice. */
+/* Prints a line in the Common Log Format.  With stdio, fork would copy its
+   buffer, and the line would appear twice. */
 static void log_exchange(const struct client *client,
                          const struct exchange *exchange) {
     struct view request = exchange->request.line;

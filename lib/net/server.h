@@ -16,8 +16,8 @@
 
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
-       instead.  As the first field it is near the end of the stack: so a child
-       of 02 writes to fewer pages, and the kernel copies fewer. */
+       instead.  The first field is near the end of the stack.  So a child of 02
+       writes to fewer pages, and the kernel copies fewer. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;
@@ -52,13 +52,13 @@ void server_ready(struct server *server);
    serves the clients that wait there. */
 void server_take_listener(struct server *server, size_t number);
 
-/* Makes accepting return at once, for servers that sleep in another call. */
+/* Makes accept(2) return at once, for servers that sleep in another call. */
 void server_make_listener_nonblocking(const struct server *server);
 
 /* Accepts a client at this process' listener, with the flags of accept4(2).
    Returns false if there is no client (errno is EAGAIN), or if descriptors or
-   memory are exhausted.  If they are, or if the listener was shut down, pauses
-   for a RETRY_DELAY, unless the flags have SOCK_NONBLOCK. */
+   memory are exhausted.  If they are exhausted, or if the listener was shut
+   down, pauses for a RETRY_DELAY, unless the flags have SOCK_NONBLOCK. */
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 

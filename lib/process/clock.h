@@ -8,8 +8,8 @@
 #include <sys/time.h>
 #include <time.h>
 
-/* Returns the milliseconds since an arbitrary start; they never go back.  The
-   coarse clock is the time of the kernel's last tick, exact to a few
+/* Returns the milliseconds since an arbitrary start; the value never decreases.
+   The coarse clock is the time of the kernel's last tick, exact to a few
    milliseconds, and is read from memory, without a system call (vdso(7)). */
 static inline int64_t clock_milliseconds(void) {
     struct timespec time;

@@ -11,8 +11,8 @@
    slow (false sharing). */
 #define CACHE_LINE 64
 
-/* Enough for all that a server shares, unless it has thousands of workers.
-   Only the pages that are used take memory. */
+/* Enough for the shared data of a server with up to thousands of workers.  Only
+   the used pages take memory. */
 #define ROOM 65536
 
 void *shared_allocate_pages(size_t size) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory, all zero, that is shared with every process forked later: what one
- * process writes, all see.  If the kernel has no memory, prints that and exits
+ * Memory, all zero, that is shared with every process forked later.  All these
+ * processes see each write.  If the kernel has no memory, prints that and exits
  * 1.  The memory is never freed, because it is needed to the end.
  */
 #ifndef PROCESS_SHARED_H
@@ -11,13 +11,13 @@
 #include <stddef.h>
 
 /* An atomic that is not lock-free uses a lock in the memory of this process,
-   which would guard nothing in shared memory.  2 means: always lock-free. */
+   which does not exclude other processes.  2 means: always lock-free. */
 _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                    ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
                "this processor has no lock-free atomics of the sizes needed");
 
-/* Returns a part of a mapping that is used for several pieces, because each
-   additional mapping makes each fork slower. */
+/* Returns a part of one common mapping, because each additional mapping makes
+   each fork slower. */
 void *shared_allocate(size_t size);
 
 /* Returns a separate mapping, which /proc/PID/maps shows. */

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stop of a server.  SIGINT, SIGTERM or SIGHUP sets a flag and starts a
- * timer, which sends SIGALRM repeatedly.  Each SIGALRM ends the call that
- * sleeps.  So a signal between a check of the flag and the call that sleeps
- * does no harm: the next SIGALRM ends that call.  (Each process has a timer.
- * The timer's signal goes to the main thread, which passes it on with
- * pthread_kill.)
+ * Stops a server.  SIGINT, SIGTERM or SIGHUP sets a flag and starts a timer,
+ * which sends SIGALRM repeatedly.  Each SIGALRM ends the call that sleeps.  So
+ * a signal between a check of the flag and the call that sleeps does no harm:
+ * the next SIGALRM ends that call.  (Each process has a timer.  The timer's
+ * signal goes to the main thread, which passes it on with pthread_kill.)
  *
  * Clients in the backlog are still accepted and served, for STOP_TIMEOUT at
- * most, but no others may join them: the limit of the backlog becomes 0.  The
- * loop that accepts ends when the backlog is empty, and shuts the listening
- * socket down.  A process that serves checks the backlog, too, each time it is
+ * most.  No further clients may join them: the limit of the backlog becomes 0.
+ * The loop that accepts ends when the backlog is empty, and shuts the listening
+ * socket down.  A serving process also checks the backlog each time it is
  * woken, and shuts the socket down if no client waits there.  An earlier
  * shutdown would reset all connections that wait in the backlog.
  *

@@ -20,7 +20,7 @@ static char lower(char byte) {
     return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
 }
 
-/* Not strncasecmp(3), which stops at a NUL and depends on the locale. */
+/* strncasecmp(3) would stop at a NUL, and depends on the locale. */
 bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length) {
     for (size_t i = 0; i < length; i++)
         if (lower(a[i]) != lower(b[i]))

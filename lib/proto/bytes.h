@@ -28,7 +28,7 @@ struct view {
 #define VIEW(literal)             ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal) {"" literal, sizeof(literal) - 1}
 
-/* Inline functions, because a request calls them some three hundred times. */
+/* Inline functions, because a request calls them about three hundred times. */
 static inline struct view view_slice(struct view view, size_t offset,
                                      size_t length) {
     assert(offset <= view.length && length <= view.length - offset);
@@ -96,7 +96,7 @@ static inline size_t view_span(struct view view, const struct byte_set *set) {
     return length;
 }
 
-/* Takes the bytes of the set off the front of *rest, and returns them. */
+/* Removes the bytes of the set from the front of *rest, and returns them. */
 static inline struct view view_take(struct view *rest,
                                     const struct byte_set *set) {
     struct view first = view_slice(*rest, 0, view_span(*rest, set));
@@ -108,7 +108,7 @@ static inline struct view view_take(struct view *rest,
    after it stays in *rest (nothing if there was no separator). */
 struct view view_cut(struct view *rest, char separator);
 
-/* Takes the next element off a list with commas, without blanks around it.
+/* Removes the next element from a list with commas, without blanks around it.
    Skips empty elements (RFC 9110, 5.6.1.2).  Returns false at the end. */
 bool view_next_element(struct view *list, struct view *element);
 
@@ -152,7 +152,7 @@ struct buffer {
    NULL, with `failed` set, if memory is short.  May move the used bytes. */
 char *buffer_reserve(struct buffer *buffer, size_t more);
 
-/* Most appends find room, and then make no function call. */
+/* Most appends have enough memory, and make no function call. */
 static inline void buffer_append(struct buffer *buffer, struct view view) {
     if ((buffer->failed || view.length > buffer->capacity - buffer->length) &&
         buffer_reserve(buffer, view.length) == NULL)

@@ -13,9 +13,9 @@ int percent_decode(struct view text);
    2.1; dot segments: section 5.2.4).  The result replaces the bytes of the
    buffer.  It begins with a slash, has no segment "." or "..", no empty segment
    and no NUL byte, and keeps its last slash.  A NUL follows the path, for
-   system calls.  Returns 0, or minus a status: -400 for a bad escape, a NUL
-   byte or a path above the root (the RFC drops such a ".."); -414 for a path
-   that needs more than PATH_SIZE bytes; -503 if memory is short. */
+   system calls.  Returns 0, or minus a status.  -400: a bad escape, a NUL byte
+   or a path above the root (the RFC drops such a "..").  -414: the path needs
+   more than PATH_SIZE bytes.  -503: memory is short. */
 int path_decode(struct view encoded, struct buffer *path);
 
 /* Finds the first field of that name in a body of the type

@@ -65,7 +65,7 @@ static size_t plain_bytes(struct view text) {
 
     while (text.length - length >= size && is_plain_block(text.data + length))
         length += size;
-    /* The rest is shorter than a block: look at the last 16 bytes. */
+    /* The rest is shorter than a block: check the last 16 bytes. */
     if (length > 0 && text.length - length < size &&
         is_plain_block(text.data + text.length - size))
         return text.length;
@@ -78,7 +78,7 @@ static size_t plain_bytes(struct view text) {
 void html_append_text(struct buffer *html, struct view text) {
     struct view instead;
     size_t done = 0; /* bytes that were appended */
-    size_t at = 0;   /* bytes that were looked at */
+    size_t at = 0;   /* bytes that were checked */
 
     while ((at += plain_bytes(view_skip(text, at))) < text.length) {
         size_t length = look_at_character(view_skip(text, at), &instead);

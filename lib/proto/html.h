@@ -18,8 +18,8 @@ typedef bool template_value(struct buffer *html, struct view name,
                             const void *values);
 
 /* Appends the template; `append_value` appends the value of each placeholder,
-   as HTML.  Values are not searched for placeholders, so a visitor who writes
-   $VISITOR_COUNT$ sees just that.  Unknown names stay as they are. */
+   as HTML.  Values are not searched for placeholders, so a visitor's text
+   $VISITOR_COUNT$ is shown unchanged.  Unknown names stay as they are. */
 void template_append(struct buffer *html, struct view text,
                      template_value *append_value, const void *values);
 

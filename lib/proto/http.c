@@ -51,8 +51,8 @@ static bool is_ipv6(struct view view) {
     return view.length >= 2 && is_made_of(view, &address_bytes);
 }
 
-/* RFC 9110, section 7.2: a host, and a port if it has a colon.  Nothing here
-   depends on the host, but a host that no URI could have may be an attack. */
+/* RFC 9110, section 7.2: a host, and a port if it has a colon.  The server does
+   not use the host, but rejects an invalid one: it may be an attack. */
 static bool is_host(struct view view) {
     uint64_t port;
     bool literal = view_starts_with(view, VIEW("["));
@@ -93,9 +93,9 @@ static ssize_t parse_target(struct http_request *request, struct view method,
                       "The request target has a byte that no URI "
                       "may have.");
     if (view_equal(method, VIEW("CONNECT")) && is_authority(target))
-        return reject(request, 501, "This server opens no tunnels.");
+        return reject(request, 501, "This server does not open tunnels.");
     if (view_equal(method, VIEW("CONNECT")))
-        return reject(request, 400, "CONNECT names a host and a port.");
+        return reject(request, 400, "CONNECT requires a host and a port.");
     if (view_starts_with_ignoring_case(target, scheme)) {
         struct view rest = view_skip(target, scheme.length);
         size_t slash = view_find(rest, '/');
@@ -140,7 +140,7 @@ static ssize_t parse_request_line(struct http_request *request,
                       "target, space, HTTP/1.1.");
     if (version.data[5] != '1')
         return reject(request, 505,
-                      "This server speaks HTTP/1.1 and HTTP/1.0.");
+                      "This server supports HTTP/1.1 and HTTP/1.0.");
     /* A higher minor version counts as 1: RFC 9110, section 2.5. */
     request->minor_version = version.data[7] == '0' ? 0 : 1;
     return parse_target(request, method, target);
@@ -183,7 +183,7 @@ static ssize_t parse_content_length(struct http_request *request,
 
 /* RFC 9112, section 6.1: a list that continues over all lines of that name.  An
    empty element, which other lists may have, counts as an unknown coding: two
-   programs might read it in two ways. */
+   programs might read it differently. */
 static void parse_transfer_encoding(struct framing *framing,
                                     struct view value) {
     bool more = true;
@@ -261,7 +261,7 @@ static ssize_t parse_field(struct http_request *request,
     return 0;
 }
 
-/* RFC 9112, section 5: takes a line, name ":" OWS value OWS, off the rest. */
+/* RFC 9112, section 5: consumes a line of the rest, name ":" OWS value OWS. */
 static ssize_t parse_field_line(struct http_request *request,
                                 struct framing *framing, struct view *rest) {
     if (++framing->fields > HEAD_FIELDS_LIMIT)
@@ -375,7 +375,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     struct framing framing = {0};
 
     *request = (struct http_request){.method = HTTP_UNKNOWN};
-    /* Bytes that are not HTTP, such as TLS, get this answer at once. */
+    /* Bytes that are not HTTP, such as TLS, are rejected at once. */
     if (input.length > 0 && input.data[0] != '\r' &&
         view_span(input, &http_token_bytes) == 0)
         return reject(request, 400, "This is not an HTTP request.");
@@ -387,7 +387,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     /* All lines, each with its CR LF, but not the blank line. */
     struct view rest = view_slice(input, 0, (size_t)end - 2);
     struct view line = view_cut(&rest, '\n');
-    line.length--; /* its CR, which find_end has seen */
+    line.length--; /* its CR, which find_end() has found */
     ssize_t result = parse_request_line(request, line);
     request->fields = rest;
     while (result == 0 && rest.length > 0)

@@ -33,8 +33,8 @@ enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and are valid as long as the
    input.  A field that the client did not send is a view with data == NULL.  A
-   field that it sent twice is an empty view: two values, joined by a comma (RFC
-   9110, section 5.3), are no valid date, range or type. */
+   field that it sent twice is an empty view.  Two values, joined by a comma
+   (RFC 9110, section 5.3), are no valid date, range or type. */
 struct http_request {
     enum http_method method; /* known even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */
@@ -55,8 +55,8 @@ struct http_request {
     struct view if_range;
     struct view range;
 
-    /* Lists, to be read with http_next_field_line(): each of their lines holds
-       a part.  Here data != NULL only shows that the field came. */
+    /* Lists, for http_next_field_line(): each of their lines has a part.  Here
+       data != NULL only shows that the field was sent. */
     struct view if_match;
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
@@ -80,8 +80,8 @@ ssize_t http_parse_head(struct view input, size_t seen,
 
 /* Takes the next line of that name from the front of *fields, which is
    request.fields before the first call.  Returns false when none is left; then
-   *value means nothing.  The lines of one name are one list, in their order
-   (RFC 9110, section 5.3). */
+   *value is undefined.  The lines of one name are one list, in their order (RFC
+   9110, section 5.3). */
 bool http_next_field_line(struct view *fields, struct view name,
                           struct view *value);
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/param.h>
 
-/* Each of these functions takes a line off the front of the input.  It returns
+/* Each of these functions reads a line at the front of the input.  It returns
    the length of the line, 0 if the line is incomplete, or minus a status at the
-   first byte that must not be there. */
+   first invalid byte. */
 
 /* Takes CR LF, after the part of the line that was read already. */
 static ssize_t take_line_end(struct view input, size_t read) {
@@ -59,7 +59,7 @@ static ssize_t take_trailer(struct view input) {
 
 /* Takes a line that is no part of the body, and sets the next state. */
 static ssize_t take_line(struct http_chunks *chunks, struct view input) {
-    /* The byte after the limit is an error, whatever it is. */
+    /* Any byte after the limit is an error. */
     size_t left = CHUNK_OVERHEAD_LIMIT - chunks->overhead;
     struct view line = view_slice(input, 0, MIN(input.length, left));
     ssize_t used = chunks->state == CHUNK_SIZE   ? take_size(chunks, line)

@@ -77,8 +77,8 @@ bool http_lists_etag(struct view value, struct view etag,
     return false;
 }
 
-/* Reads a position, which may be left out: then *position stays.  A position
-   may have any number of digits: all positions after a file's end are equal. */
+/* Reads a position.  If it is left out, *position is unchanged.  A position may
+   have any number of digits: all positions after a file's end are equal. */
 static bool parse_position(struct view digits, uint64_t *position) {
     BYTE_SET digit_bytes = {{BYTES('0', '9')}};
 

@@ -11,7 +11,7 @@
 
 /* ---- The end of a reply ---- */
 
-/* Each of these functions takes bytes off the front of the input.  It returns
+/* Each of these functions reads bytes at the front of the input.  It returns
    the number of these bytes, 0 if more are needed, or MALFORMED. */
 
 /* Scans the rest of a line of text.  Leaves a CR until its LF has come. */
@@ -44,7 +44,7 @@ static ssize_t scan_string(struct resp_scan *scan, struct view input) {
                : MALFORMED;
 }
 
-/* Notes the beginning of a reply.  An array's elements are counted as replies
+/* Records the beginning of a reply.  An array's elements are counted as replies
    that follow, so any depth works without recursion. */
 static void begin_reply(struct resp_scan *scan, enum resp_type type,
                         int64_t number) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults of system calls: a library to preload (ld.so(8), LD_PRELOAD) that
- * makes one call of a running server fail, or do less than requested, or be the
+ * Faults of system calls: a library to preload (ld.so(8), LD_PRELOAD).  It
+ * makes one call of a running server fail, do less than requested, or be the
  * last one of its process.
  *
- * A file that the server and the test both map names the call and the fault, so
+ * A file names the call and the fault.  The server and the test both map it, so
  * a test can cause hundreds of faults in one running server.  The variable
  * FAULTS names the file; without it all calls are passed on.
  */

@@ -22,7 +22,7 @@ struct dialogue {
     int64_t visitor;         /* the number in Redis' reply; 0: none */
     struct buffer link;      /* the text in Redis' reply; empty: none */
     bool lied;               /* Redis has sent a false reply to this exchange */
-    bool cut; /* an event happened that the client's bytes do not cause */
+    bool cut; /* an event happened that the client did not cause */
     int answers;
 };
 

@@ -31,7 +31,7 @@ void suite_add(const char *name, CMUnitTestFunction function, const void *row) {
 }
 
 int main(void) {
-    /* The macro wants an array. */
+    /* The macro requires an array. */
     int failed = _cmocka_run_group_tests(program_invocation_short_name,
                                          suite.tests, suite.count, NULL, NULL);
     free(suite.tests);

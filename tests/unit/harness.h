@@ -68,7 +68,7 @@ struct view guarded(struct view vector, enum guard guard);
 typedef ssize_t (*parser)(struct view input, size_t seen, const void *row);
 
 /*
- * Feeds the vector in every way.  `expected` says what the parser must return:
+ * Feeds the vector in every way.  `expected` is what the parser must return:
  *
  *     > 0   with this number of bytes this number, with fewer bytes "need more"
  *     0     always "need more"

@@ -177,7 +177,7 @@ TEST(an_empty_socket_is_known) {
 
 static struct coroutine *sleepers[2];
 
-/* Waits twice, and notes its number after each wait. */
+/* Waits twice, and records its number after each wait. */
 static void wait_twice(void *argument) {
     int number = *(int *)argument;
 
@@ -209,8 +209,8 @@ static int64_t resume_first(void) {
     return clock_milliseconds() + 1;
 }
 
-/* The loop calls the service before each sleep, which lasts at most as long as
-   the service returns. */
+/* The loop calls the service before each sleep.  The service returns the time
+   when the sleep must end. */
 TEST(a_service_resumes_others) {
     int number = 0;
 
@@ -249,7 +249,7 @@ enum { FRAME = 20 * 1024 };
 
 static volatile int *depth; /* the depth that was reached, also by a child */
 
-/* Uses only the lower end of the frame.  The next call gets the frame's
+/* Uses only the lower end of the frame.  The next call receives the frame's
    address, so the compiler cannot replace the recursion by a loop. */
 __attribute__((noinline)) static int descend(int level,
                                              const volatile char *above) {

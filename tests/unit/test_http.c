@@ -4,7 +4,7 @@
  * test_http_limits.c requests that are too long.
  *
  * Every test builds a head with the expected value of each member of the parsed
- * request; feed() then passes the head to the parser in every way.
+ * request.  Then feed() passes the head to the parser in every way.
  */
 #include "harness.h"
 #include "proto/http.h"

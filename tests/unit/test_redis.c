@@ -36,8 +36,8 @@ static unsigned count_borrowing(struct redis_pool *pool) {
     return count;
 }
 
-/* When a new connection is returned, one waiting thread gets it, and another
-   thread may connect. */
+/* When a new connection is returned, one waiting thread receives it, and
+   another thread may connect. */
 TEST(one_return_serves_two_borrowers) {
     struct redis_server server;
     struct redis_pool pool;

@@ -2,8 +2,8 @@
 /*
  * The Redis protocol: lib/proto/resp.c.
  *
- * The tests write a reply in one line, such as [+OK :1 "text" null], so that a
- * row of the table has the whole content of a reply.
+ * The tests write a reply in one line, such as [+OK :1 "text" null].  So a row
+ * of the table has the whole content of a reply.
  */
 #include "config.h"
 #include "harness.h"
@@ -346,8 +346,8 @@ TEST(commands_come_back_as_arrays) {
 
 /* ---- Limits ---- */
 
-/* Parses prefixes of the input: none may give a wrong result.  Long inputs have
-   only some of their prefixes parsed, because all would take too long. */
+/* Parses prefixes of the input: none may give a wrong result.  Of a long input
+   only some prefixes are parsed, because all would take too long. */
 static void expect_at_every_length(struct buffer *input, ssize_t expected) {
     struct resp_reply reply_read;
 

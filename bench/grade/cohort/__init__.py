@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Grade the submissions of a class.
 
-command     the command line of grade-all
-submissions finds the submissions; copies and unpacks them within limits
+command     runs grade-all
+submissions finds, copies and unpacks submissions within limits
 run         grades one submission after another, and records the runs of a class and all its grades
 similar     finds submissions that share code
-pages       the CSV, Moodle's worksheet and the pages
+pages       writes the CSV, Moodle's worksheet and the pages
 """

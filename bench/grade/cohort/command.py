@@ -12,7 +12,7 @@ from bench.grade.cohort.pages import worksheet, write
 from bench.grade.cohort.run import ClassGrading, Graded, open_record, work_folder
 from bench.grade.cohort.similar import Similarity, compare
 from bench.grade.cohort.submissions import Submission, submissions
-from bench.grade.command import NAMES, add_only
+from bench.grade.command import SELECTABLE, add_only
 from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import Interrupted, UserError
@@ -24,9 +24,9 @@ _say = partial(print, flush=True)
 
 
 def run(words: Sequence[str]) -> int:
-    """Grade a class and return 0, whatever the points are. Raises UserError or Interrupted."""
+    """Grade a class and return 0, also without points. Raises UserError or Interrupted."""
     options = _parser().parse_args(words)
-    only = each_of("stage", options.only, NAMES)
+    only = each_of("stage or check", options.only, SELECTABLE)
     folder = Path(options.folder).resolve()
     output = (options.into or folder.with_name(f"{folder.name}-grades")).resolve()
     found = _submissions(folder, output)
@@ -85,7 +85,7 @@ def _worksheet(file: Path, grades: Sequence[Graded]) -> str:
 
 
 def _similar(prepared: Sequence[Graded], work: Path, watch: SignalWatch) -> Similarity:
-    """Compare the submissions. Of submissions with the same files, only the first is compared."""
+    """Compare the submissions; of those with the same files, compare only the first."""
     servers = {one.key: one for one in reversed(prepared) if one.server}
     first = sorted(servers.values(), key=lambda one: one.student)
     room = work / "similar"
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "folder",
         metavar="FOLDER",
-        help="folder of the submissions: a folder, an archive or a C file for each student",
+        help="folder with a folder, an archive or a C file for each student",
     )
     add(
         "--into",
@@ -111,9 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="folder of the results and of the earlier grades (default: FOLDER-grades)",
     )
-    moodle = (
-        "a grading worksheet of Moodle (CSV); writes moodle.csv with the grades, for its upload"
-    )
+    moodle = "Moodle's grading worksheet (CSV); write it with the grades to moodle.csv, for upload"
     add("--moodle", type=Path, metavar="FILE", help=moodle)
     seeds = "seed of all requests (default: a new one each run)"
     add_value(parser, "--seed", whole, "2024", metavar="N", help=seeds)

@@ -17,15 +17,15 @@ from bench.report.page.look import look, template_of
 
 COLUMNS = ("id", "points", "of", "faults", "seconds", "state", "reason")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of a text that a spreadsheet takes for a formula (OWASP, CSV injection)."""
+"""The beginnings of texts that a spreadsheet treats as formulas (OWASP, CSV injection)."""
 STEPS = tuple(range(0, 101, 10))
-"""Lower limits of the ranges in the distribution, in per cent; the last range has only 100."""
+"""The lower limits of the ranges in the distribution, in per cent; the last range has only 100."""
 
 
 def write(
     record: ClassRecord, students: Sequence[str], similar: Similarity, command: str = ""
 ) -> None:
-    """Write or replace all pages and the CSV. `students`: all who have a submission now."""
+    """Write or replace all pages and the CSV. `students`: all students with a submission."""
     grades = sorted(record.latest(students), key=lambda one: one.student)
     replace(record.folder / "grades.csv", table(grades).encode("utf-8-sig"))
     pages = record.folder / "students"
@@ -54,8 +54,8 @@ def write(
 
 
 def table(grades: Sequence[Graded]) -> str:
-    """Return the CSV. Texts that a spreadsheet would take for formulas get an apostrophe in front.
-    A student without a grade has no points."""
+    """Return the CSV. An apostrophe precedes each text that a spreadsheet would treat as a formula.
+    Without a grade, the points are empty."""
     rows = []
     for one in grades:
         texts = {
@@ -73,14 +73,14 @@ def table(grades: Sequence[Graded]) -> str:
 
 
 def safe(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
+    """Return the text, with an apostrophe if a spreadsheet would treat it as a formula."""
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def worksheet(text: str, grades: Sequence[Graded]) -> str:
     """Return Moodle's grading worksheet (a CSV) with all grades of this class, scaled to the
-    maximum grade. Moodle's importer finds a participant by the number at the end of `Identifier`;
-    the name of a downloaded submission ends with the same number. Raises UserError."""
+    maximum grade. The number at the end of `Identifier` identifies a participant; it is also at the
+    end of the submission's name. Raises UserError."""
     rows = list(csv.DictReader(io.StringIO(text)))
     columns = list(rows[0]) if rows else []
     if missing := {"Identifier", "Grade", "Last modified (grade)"} - {*columns}:
@@ -102,14 +102,14 @@ def _number(name: str, pattern: str) -> str:
 
 
 def page_name(student: str) -> str:
-    """Return the file name of a student's page: readable, plain ASCII, and unique."""
+    """Return a readable, unique file name for a student's page, in plain ASCII."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", student).strip("-")[:40]
     return f"{plain}-{hashlib.sha256(student.encode()).hexdigest()[:8]}.html"
 
 
 def faults(grades: Sequence[Graded]) -> list[tuple[FaultFound, list[str]]]:
-    """Return all faults that were found, the most frequent first, and the students whose servers
-    have them. Consequences of another fault are not counted."""
+    """Return all faults except consequences, the most frequent first, and the students whose
+    servers have them."""
     found: dict[str, tuple[FaultFound, list[str]]] = {}
     for one in grades:
         for finding in one.findings:

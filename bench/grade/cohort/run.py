@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Grade a class: one submission after another, each by `zerohttpd grade` in a process of its own.
-The record is a folder with the runs of a class and all grades of each student.
+"""Grade a class: one submission after another, each by a process `zerohttpd grade`. The record is a
+folder with the runs of a class and all grades of each student.
 
-If a submission cannot be graded, its line says why, and the run continues. Submissions that have
-not changed since their last grade are not graded again. Grades are appended to a file, one line
-each, so that a killed run loses only the current grade. `runs.json` is replaced as a whole.
+If a submission cannot be graded, its line gives the reason, and the run continues. Submissions that
+have not changed since their last grade are not graded again. Each grade is appended to a file as a
+line, so that a killed run loses only the current grade. `runs.json` is replaced as a whole.
 """
 
 import contextlib
@@ -36,12 +36,12 @@ GRADED = "graded"
 MOST_SECONDS = 170.0
 """The time limit of a grading: the checks may take 55 s, and each compilation 30 s."""
 USUAL_SECONDS = 25.0
-"""The estimated time to grade a submission, until the first submission has been graded."""
+"""The estimated time to grade the first submission."""
 PREFIX = "zerohttpd-class-"
 
 
 def now() -> datetime:
-    """Return the time, without fractions of a second."""
+    """Return the current time without fractions of a second."""
     return datetime.now(timezone.utc).replace(microsecond=0)
 
 
@@ -63,7 +63,7 @@ class ClassRuns(BaseModel):
 
 
 class Graded(BaseModel):
-    """The grade of a student in one run, or the reason why the student has none."""
+    """The grade of a student in one run, or the reason for no grade."""
 
     student: str
     run: int
@@ -74,17 +74,17 @@ class Graded(BaseModel):
     state: str = GRADED
     """`graded`, or the reason for no grade in a word or two."""
     reason: str = ""
-    """The reason for no grade, or remarks on the grade: checks that did not run, assembler."""
+    """The reason for no grade, or remarks on the grade (skipped checks, assembler code)."""
     seconds: float = 0
     same_as: str = ""
-    """The student who handed in the same files and whose grade is used; empty: no student."""
+    """The student who handed in the same files and whose grade is used, or an empty string."""
     grade: Grade | None = None
     server: Path | None = Field(None, exclude=True)
     """The copy of the server during a run; None if the submission has no server."""
 
     @property
     def findings(self) -> list[FaultFound]:
-        """Return the findings that are not a consequence of another fault, one for each fault."""
+        """Return one finding for each fault that is not a consequence of another fault."""
         if self.grade is None:
             return []
         checks = (check for stage in self.grade.stages for check in stage.checks)
@@ -93,14 +93,14 @@ class Graded(BaseModel):
 
     @property
     def percent(self) -> int | None:
-        """Return the points in per cent of the points that are possible on this machine."""
+        """Return the points as a percentage of the points that this machine allows."""
         return round(100 * self.grade.points / self.grade.of) if self.grade else None
 
 
 @contextlib.contextmanager
 def open_record(folder: Path) -> Iterator["ClassRecord"]:
-    """Yield the record in a folder, which is created if it does not exist. Raises UserError, also
-    if another command writes into it."""
+    """Yield the record in a folder, which is created if it does not exist. Raises UserError, e.g.
+    if another command uses the record."""
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ class ClassRecord:
     """The record of a class in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Read both files. An incomplete line is from a run that was killed. Raises UserError."""
+        """Read both files, except an incomplete line of a killed run. Raises UserError."""
         self.folder = folder
         self.students: dict[str, list[Graded]] = defaultdict(list)
         """All grades of each student, the oldest first."""
@@ -131,7 +131,7 @@ class ClassRecord:
                 self.students[found.student].append(found)
 
     def begin(self, seed: int | None = None) -> ClassRun:
-        """Return the run that was interrupted, or a new one with a new seed."""
+        """Return the interrupted run, or a new run with a new seed."""
         if self.runs and self.runs[-1].finished is None and seed in (None, self.runs[-1].seed):
             return self.runs[-1]
         drawn = secrets.randbelow(10**9) if seed is None else seed
@@ -145,20 +145,20 @@ class ClassRecord:
         self._save_runs()
 
     def add(self, graded: Graded) -> None:
-        """Append a grade; the grade is on the disk when this method returns."""
+        """Append a grade, and write it to the disk."""
         self.students[graded.student].append(graded)
         with self._lines.open("ab") as file:
-            # A line of a run that was killed may have no end.
+            # The line before may be incomplete, because its run was killed.
             file.write(b"\n" + graded.model_dump_json().encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
     def latest(self, students: Sequence[str]) -> list[Graded]:
-        """Return the last grade of each of these students, except students without a grade."""
+        """Return the last grade of each of these students, if there is one."""
         return [self.students[name][-1] for name in students if self.students.get(name)]
 
     def history(self, student: str) -> Iterator[Graded]:
-        """Return the grades of a student that have points, the oldest first."""
+        """Return the student's grades that have points, the oldest first."""
         return (one for one in self.students[student] if one.grade)
 
     def _save_runs(self) -> None:
@@ -172,16 +172,16 @@ class ClassGrading:
     record: ClassRecord
     run: ClassRun
     folder: Path
-    """A temporary folder, which this user alone may read."""
+    """A temporary folder that only this user may read."""
     watch: SignalWatch
     say: Callable[[str], None]
     only: Sequence[str] = ()
     again: bool = False
-    """Also grade submissions that have not changed since an earlier run."""
+    """Whether to grade also submissions that have not changed since an earlier run."""
     _seconds: list[float] = field(default_factory=list)
 
     def prepare(self, submissions: Sequence[Submission]) -> list[Graded]:
-        """Copy the servers. Return the grades, still without points. Raises Interrupted."""
+        """Copy the servers. Return the grades, without points. Raises Interrupted."""
         grader = f"{source_digest()} {' '.join(self.only)}"
         found = []
         for number, submission in enumerate(submissions):
@@ -236,14 +236,14 @@ class ClassGrading:
         """Run `zerohttpd grade` and fill in its results."""
         words = ["-m", "bench", "grade", str(server), "--json", "--seed", str(self.run.seed)]
         only = ["--only", *self.only] if self.only else []
-        # Mode x for all: the graded program runs as another user, with its files in this folder.
+        # Permission x for all users, because the graded program runs as another user.
         with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as room:
             Path(room).chmod(0o711)
             child = Child(["env", f"TMPDIR={room}", sys.executable, *words, *only], cwd=ROOT)
             try:
                 in_time = child.wait(MOST_SECONDS, self.watch)
             finally:
-                child.end(0)  # the processes of its namespace are killed with it
+                child.end(0)  # this also kills the processes of its namespace
         if not in_time:
             one.state, one.reason = "stopped", f"not graded within {MOST_SECONDS:.0f} s"
             return
@@ -260,7 +260,7 @@ class ClassGrading:
         one.state, one.reason = "not graded", reason or f"exit status {child.exit_status}"
 
     def _left(self, count: int) -> str:
-        """Return the words for the time that the grading of this many submissions will take."""
+        """Return a text with the time to grade this many submissions."""
         seconds = count * statistics.mean(self._seconds or [USUAL_SECONDS])
         if not count:
             return ""
@@ -278,8 +278,8 @@ def _line(graded: Graded) -> str:
 
 @contextlib.contextmanager
 def work_folder(output: Path) -> Iterator[Path]:
-    """Yield a temporary folder, whose path is in the file .temporary of the output folder. First
-    remove the temporary folder of a killed run."""
+    """Yield a temporary folder, and record its path in the file .temporary of the output folder.
+    First remove the temporary folder of a killed run."""
     note = output / ".temporary"
     if note.is_file() and not note.is_symlink():
         old = Path(note.read_text().strip())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Find submissions that share code, with copydetect (winnowing, as in MOSS): the layout and the
-names of variables do not count. The project's own code does not count either.
+"""Find submissions that share code, with copydetect (winnowing, as in MOSS). copydetect ignores
+layout, names of variables, and the project's code.
 
-Run as a program, this module compares the files of a folder and prints JSON. Because the files are
-untrusted, the program has a time limit, and Landlock limits the files that it may open.
+If this module is run as a program, it compares the files of a folder and prints JSON. Because the
+files are untrusted, the program has a time limit, and Landlock limits the files that it may open.
 """
 
 import json
@@ -22,16 +22,16 @@ from bench.host.signals import SignalWatch
 THRESHOLD = 0.5
 """A pair is reported if at least this share of one submission's own code is in the other."""
 NEARLY_ALL = 0.9
-"""The share from which several submissions are shown as a group."""
+"""The minimum share of common code for a group of submissions."""
 LITTLE = 0.2
-"""The share below which a submission has little code of its own."""
+"""The share of own code below which a submission is mentioned."""
 NOISE, GUARANTEED = 25, 30
-"""Characters of code with names replaced by a letter. Matches shorter than NOISE are ignored; a
-match of GUARANTEED characters is always found. Both are copydetect's defaults."""
+"""Numbers of characters, in code whose names are replaced by a letter. Matches shorter than NOISE
+are ignored; matches of GUARANTEED characters are always found (copydetect's default values)."""
 SECONDS = 120.0
 NAMES = "names.json"
 MOST_BYTES = 200_000
-"""Longer submissions are not compared: 10 times the longest of the project's servers."""
+"""The maximum size of a compared submission: 10 times the largest of the project's servers."""
 SKELETON = "course/own/main.c"
 SOLUTION = "course/own/solution.c"
 
@@ -42,7 +42,7 @@ class SimilarPair(BaseModel):
     one: str
     other: str
     share_of_one: int
-    """Per cent of the first submission that is also in the other, without the project's code."""
+    """The percentage of the first submission's own code that is also in the other."""
     share_of_other: int
 
     @property
@@ -52,11 +52,11 @@ class SimilarPair(BaseModel):
 
 
 class Similarity(BaseModel):
-    """The pairs above the threshold, and a text that explains the method, or why it failed."""
+    """The pairs above the threshold, and a text about the method or about its failure."""
 
     pairs: list[SimilarPair] = []
     little: dict[str, int] = {}
-    """Submissions with little code of their own: per cent of own code, by student."""
+    """The percentage of own code, by student, for submissions with little own code."""
     about: str = (
         f"At least {THRESHOLD:.0%} of one submission is also in the other, without the code of the "
         "skeleton and of the project's servers. Names and layout do not count. A high share is a "
@@ -66,7 +66,7 @@ class Similarity(BaseModel):
     @property
     def groups(self) -> list[list[str]]:
         """Return the groups of three or more submissions, the largest group first. Each submission
-        shares nearly all of its code with another submission of the group."""
+        shares nearly all its code with another submission of its group."""
         groups: list[set[str]] = []
         for pair in self.pairs:
             if min(pair.shares) >= 100 * NEARLY_ALL:
@@ -77,7 +77,7 @@ class Similarity(BaseModel):
 
     @property
     def others(self) -> list[SimilarPair]:
-        """Return the pairs whose submissions are not both in one group."""
+        """Return the pairs that are not within one group."""
         groups = [{*group} for group in self.groups]
         return [p for p in self.pairs if not any({p.one, p.other} <= group for group in groups)]
 
@@ -107,7 +107,7 @@ def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Si
 
 def _write_files(servers: Mapping[str, Path], folder: Path) -> list[str]:
     """Copy the project's sources into `folder`, join each server's sources in a numbered file, and
-    write the list of the servers' names. Return the names of the servers that are too long."""
+    write a list of the servers' names. Return the names of the servers that are too long."""
     (folder / "own").mkdir()
     (folder / "class").mkdir()
     for number, source in enumerate([ROOT / SKELETON, *ROOT.glob("[0-9][0-9]_*/main.c")]):

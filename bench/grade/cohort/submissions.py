@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Find the submissions of a class, and copy the server of each submission into its own folder.
 
-The submissions are untrusted. Only regular files are read, and no link is followed. Archives are
-unpacked member by member, within limits of bytes and files.
+The submissions are untrusted. Therefore this module reads only regular files, follows no link, and
+unpacks archives member by member, within limits of bytes and files.
 
 Layouts: a folder, an archive or a C file for each student; `gh classroom clone student-repos`
 (folders ASSIGNMENT-USER, clones of a repository); Moodle's "Download all submissions" with and
@@ -37,13 +37,13 @@ SKIPPED = {".git", ".venv", "build", "node_modules", "__MACOSX"}
 NO_SUBMISSION = (".csv", ".json", ".html")
 """Endings of files that a lecturer may keep next to the submissions."""
 MOST_UNPACKED = 64 << 20
-"""The most bytes of a submission, unpacked: it may contain the whole project."""
+"""The size limit of an unpacked submission, which may contain the whole project."""
 MOST_PACKED = 16 << 20
-"""The most bytes of an archive: its table of contents is read into memory."""
+"""The size limit of an archive, whose table of contents is read into memory."""
 MOST_FILES = 5000
 CHUNK = 1 << 16
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of a machine without free disk space; the submission is not the cause."""
+"""Errors of a machine without free disk space; the submission does not cause them."""
 
 
 class NotGraded(Exception):
@@ -61,12 +61,12 @@ class Submission:
     student: str
     """The printable name of the student, unique in the class."""
     parts: tuple[tuple[str, Path], ...]
-    """The name of each part within the submission, and its path."""
+    """Each part's name within the submission, and its path."""
 
 
 @dataclass
 class Allowance:
-    """The bytes and files that one submission may still have."""
+    """The remaining bytes and files that a submission may have."""
 
     content: int = MOST_UNPACKED
     files: int = MOST_FILES
@@ -106,8 +106,8 @@ ARCHIVES = (".zip", *OPENED_BY)
 
 
 def printable(name: str) -> str:
-    """Return a name with escapes in place of backslashes and of characters that are not printable;
-    different names stay different."""
+    """Return a name with escapes in place of backslashes and unprintable characters. Different
+    names have different results."""
     return "".join(
         c if c.isprintable() and c != "\\" else c.encode("unicode_escape", "surrogatepass").decode()
         for c in name
@@ -191,7 +191,7 @@ def _copy_file(source: Path, target: Path, allowance: Allowance) -> None:
         return
     if source.name.lower().endswith(ARCHIVES) and found.st_size > MOST_PACKED:
         raise NotGraded("refused", f"its archive has more than {MOST_PACKED >> 20} MB")
-    # Since this check the file may have been replaced by a link or a FIFO.
+    # After this check, a link or a FIFO may have replaced the file.
     opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(opened, "rb") as file:
         _write(Limited(file, allowance), target, allowance)
@@ -232,7 +232,7 @@ def _members(archive: Path, allowance: Allowance) -> Iterator[tuple[str, Readabl
         return
     opener = next(opener for ending, opener in OPENED_BY.items() if name.endswith(ending))
     with cast(IO[bytes], opener(archive)) as file:
-        # Read as a stream, so that the allowance also limits headers and skipped members.
+        # The archive is read as a stream, so that headers and skipped members count, too.
         limited = cast(IO[bytes], Limited(file, allowance))
         with tarfile.open(fileobj=limited, mode="r|") as opened:
             for member in opened:
@@ -250,7 +250,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
-    """Return the files with one of these endings, without the project's own servers."""
+    """Return the files with one of these endings, except those of the project's servers."""
     own = {path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.c")} - {SERVER}
     found = []
     for here, folders, files in os.walk(folder):
@@ -260,8 +260,8 @@ def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
 
 
 def _server_in(folder: Path) -> Path | None:
-    """Return the folder with main.c: the folder named SERVER, otherwise the folder nearest to the
-    top. Raise NotGraded if there are several."""
+    """Return the folder with main.c: the folder named SERVER, otherwise the folder with the
+    shortest path. Raise NotGraded if there are several."""
     found = [file.parent for file in _files(folder, ("main.c",)) if file.name == "main.c"]
     found = [one for one in found if one.name == SERVER] or found
     top = min((len(one.parts) for one in found), default=0)
@@ -274,7 +274,7 @@ def _server_in(folder: Path) -> Path | None:
 
 
 def _only_file(folder: Path) -> Path:
-    """Return a new folder whose main.c is the only C file. Raise NotGraded unless there is one."""
+    """Copy the only C file to main.c in a new folder; return the folder. Raises NotGraded."""
     sources = _files(folder, (".c",))
     if len(sources) != 1:
         names = [printable(file.name) for file in sources or _files(folder, ("",))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""All stages with their checks. Stages that find causes quickly come first."""
+"""All stages and their checks. Stages that find causes come first."""
 
 from functools import partial
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Check the responses to requests: for files and pages, in pieces, several in a packet, and invalid
-requests. Check that the server notices clients that leave."""
+"""Check the responses to requests for files and pages, requests in pieces, and several requests in
+a packet. Check that the server notices clients that leave."""
 
 import contextlib
 import os
@@ -23,10 +23,10 @@ CHILDREN = 6
 RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS = 3
 COUNTS = (3, 5, 9, 17, 33, 65, 129, 257)
-"""Numbers of requests in a packet. An event loop may stop after 2, 4, 8 ... to serve others."""
+"""Numbers of requests in a packet. An event loop may pause after 2, 4, 8 ... requests."""
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
-"""A server that makes more than MANY calls like FRUITLESS ignores the end of a connection."""
+"""A server with more such calls (FRUITLESS) ignores a connection's end."""
 
 
 def files(scene: Scene) -> None:
@@ -61,7 +61,7 @@ def announced(scene: Scene, path: str) -> None:
 
 
 def closes(scene: Scene) -> None:
-    """The server closes the connection after a response that says so, and with HTTP/1.0."""
+    """The server closes connections after responses with Connection: close, or to HTTP/1.0."""
     path = scene.dice.choice(list(scene.site.small))
     old = f"{path} was requested with HTTP/1.0, which closes the connection after each response"
     for data, what in (
@@ -85,7 +85,7 @@ def closes(scene: Scene) -> None:
 
 
 def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
-    """Raise Failed if at least `least` child processes wait for more clients after one."""
+    """Raise Failed if at least `least` child processes wait for more clients after their first."""
     before: set[int] = set()
     while before != (now := set(scene.pids())):  # until the server starts no more processes
         before = now
@@ -98,7 +98,7 @@ def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
         return wait_for_clients([pid for pid in scene.pids() if pid not in before])
 
     scene.until(lambda: not left(), SOON_SECONDS)
-    # If workers end after one client and are replaced, their number stays the same.
+    # If workers are replaced after each client, their number stays the same.
     more = len(scene.pids()) - len(before)
     if len(processes := left()) >= least and more >= least:
         seen = f"{CHILDREN} clients came, one after another; all have left, but {len(processes)} "
@@ -108,8 +108,8 @@ def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
 
 
 def big(scene: Scene) -> None:
-    """A slow client receives a file that is larger than the socket buffers; then the server sleeps,
-    also if it keeps the connection."""
+    """A slow client receives a file that is larger than the socket buffers. Then the server sleeps,
+    even with an open connection."""
     path, content = scene.site.big
     with slowly(scene, path) as client:
         try:
@@ -125,7 +125,7 @@ def big(scene: Scene) -> None:
 
 
 def shortened(scene: Scene) -> None:
-    """If a file becomes shorter while the server sends it, the connection ends early."""
+    """The server closes the connection if a file becomes shorter during the response."""
     file = scene.site.put(f"{word(scene.dice)}.bin", scene.site.big[1])
     with slowly(scene, f"/{file.name}") as client:
         os.truncate(file, 1000)
@@ -146,7 +146,7 @@ def pieces(scene: Scene) -> None:
 
 
 def pipelined(scene: Scene) -> str | None:
-    """The server answers several requests in one packet, and many requests of minimum length."""
+    """The server answers several requests in one packet, and many requests without pauses."""
     note = packets(scene)
     if note is None:
         for count in COUNTS:
@@ -158,8 +158,8 @@ def pipelined(scene: Scene) -> str | None:
 def all_answered(
     scene: Scene, batch: Sequence[Expected], buffer: int = 0, pause: float = 0.0
 ) -> None:
-    """Send all requests together, wait, and read. Raises Failed unless each response is right, up
-    to the first that closes the connection. The client does not end its side."""
+    """Send all requests together, wait, and read the responses up to the first that closes the
+    connection. Raises Failed if a response is wrong. The client does not end its side."""
     with scene.client(buffer) as client:
         client.send(b"".join(one.data for one in batch))
         scene.watch.sleep(pause)
@@ -179,14 +179,14 @@ def unread(scene: Scene) -> None:
 
 
 def ends_of_requests(scene: Scene) -> None:
-    """Shut down the clients' sending side (FIN) in the middle of a head. Raises Failed if a thread
-    then uses the CPU continuously."""
+    """Let clients end their side (FIN) in the middle of a head. Raises Failed if a thread of the
+    server then uses the CPU continuously."""
     with scene.clients(LEAVERS, b"GET /half") as clients:
         for client in clients:
             client.socket.shutdown(socket.SHUT_WR)
         scene.watch.sleep(SOON_SECONDS)
         share = scene.busy_share(SOON_SECONDS)
-        # strace slows each call down, so calls are counted, too.
+        # strace slows down the calls, so the number of calls counts, too.
         busy = share > scene.most_share or len(scene.traced(FRUITLESS)) > MANY
         if busy and not all(scene.let_go(client.port) for client in clients):
             seen = f"{LEAVERS} clients sent half a request and ended their side (FIN)"
@@ -206,7 +206,7 @@ def resets(scene: Scene) -> None:
         with scene.client(SMALL_BUFFER) as client, contextlib.suppress(OSError):
             client.send(request("GET", path))
             client.socket.recv(100)
-            scene.watch.sleep(LEAVE_SECONDS)  # until the server's send sleeps
+            scene.watch.sleep(LEAVE_SECONDS)  # until the server sleeps in send
             if number % 3 == 1:  # these clients send a FIN before the reset
                 client.socket.shutdown(socket.SHUT_WR)
                 scene.watch.sleep(LEAVE_SECONDS)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Clients (silent, slow or many) and requests whose correct responses the grader knows. The
-requests come one by one, several in one packet, in pieces, or in a random mix."""
+"""Silent, slow or many clients, and requests with known correct responses: one by one, several in
+one packet, in pieces, or in a random mix."""
 
 import math
 import re
@@ -22,7 +22,7 @@ from bench.grade.building import Expected, SeededSite, word
 from bench.grade.findings import Failed, FaultName
 from bench.grade.scene import CLOSE, FORM, SMALL_BUFFER, Scene
 from bench.grade.server import TIMEOUT, WORKERS, meanwhile
-from bench.grade.threads import sleeping
+from bench.grade.threads import kept_lock, sleeping
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
 
@@ -38,19 +38,19 @@ INJECTED = (
     f"fork,vfork,clone,clone3:error=EAGAIN:when={3 * WORKERS}+3",
     "accept,accept4:error=EMFILE:when=3+5",
 )
-"""Calls that fail, and their error. In each thread, `when=3+4` lets call 3 and then every fourth
-call fail."""
+"""Calls that fail, and their errors. `when=3+4` lets call 3 of each thread fail, and then every
+fourth call."""
 FEW, ALONE = 15, 30
-"""The number of requests of each client, and of requests that each use a new connection."""
+"""The number of requests of each client, and the number of requests on new connections."""
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
 LEAVING = 4
-"""One in four clients, beginning with the first, leaves before its request is complete."""
+"""Every fourth client, beginning with the first, leaves before its request is complete."""
 WATCHED_SECONDS = 0.6
 TOGETHER = 80
 IN_ORDER, ORDER_SECONDS = 5, 0.03
 GREEDY, TRIES = 300, 3
-"""The number of requests that a greedy client sends together, and how often this is tried."""
+"""The number of requests that a greedy client sends together, and the number of attempts."""
 Faults = tuple[FaultName, FaultName]
 """The faults if no response arrives, and if a response is wrong."""
 USUAL: Faults = ("no-answer", "wrong-answer")
@@ -66,8 +66,8 @@ def exchange(
     lockstep: bool = False,
 ) -> list[Response]:
     """Send all requests together. Return the responses, up to the first that closes the connection.
-    Raises Failed if a response is wrong. `cuts`: the offsets of the pieces that are sent after a
-    pause. In `lockstep` the client reads each response before it sends the next piece."""
+    Raises Failed if a response is wrong. `cuts`: the offsets at which the client pauses. `lockstep`
+    means that the client reads each response before it sends the next piece."""
     data = b"".join(one.data for one in batch)
     ends = list(accumulate(len(one.data) for one in batch))
     answers: list[Response] = []
@@ -87,7 +87,7 @@ def exchange(
 def _next(
     scene: Scene, client: Client, batch: Sequence[Expected], number: int, faults: Faults
 ) -> Response:
-    """Return the response to request `number` of the batch. Raises Failed if it is wrong."""
+    """Return the response to request `number` of the batch. Raises Failed for a wrong response."""
     one = batch[number]
     before = ", ".join(each.name for each in batch[:number])
     named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
@@ -101,13 +101,13 @@ def _next(
 
 
 def ask(scene: Scene, one: Expected, faults: Faults = USUAL, cuts: Sequence[int] = ()) -> None:
-    """Call `exchange` with a new connection."""
+    """Call `exchange` for one request on a new connection."""
     with scene.client() as client:
         exchange(scene, client, [one], faults, cuts)
 
 
 def leave(scene: Scene, *sent: bytes, pause: float = 0, buffer: int = 0) -> None:
-    """For each element of `sent`, let a new client send it, wait `pause` seconds, and reset."""
+    """Let a new client send each element of `sent`, wait `pause` seconds, and reset."""
     for data in sent:
         with scene.client(buffer) as client:
             client.send(data)
@@ -116,7 +116,7 @@ def leave(scene: Scene, *sent: bytes, pause: float = 0, buffer: int = 0) -> None
 
 
 def page(scene: Scene, when: str = "") -> None:
-    """Request the guestbook. Raises Failed if the page is not served; `when`: for the finding."""
+    """Request the guestbook. Raises Failed if the page is not served. `when`: for the finding."""
     ask(scene, replace(PAGE, name=f"the guestbook{when}"), ("no-answer", "no-redis"))
 
 
@@ -126,8 +126,8 @@ def mixture(
     also: int = HTTPStatus.SERVICE_UNAVAILABLE,
     requests: int = REQUESTS,
 ) -> None:
-    """Each client gets the right response to each request, and each remark is saved once. Meanwhile
-    `cuts` is called repeatedly: then pages with data from Redis may have the status `also`."""
+    """Each client gets the correct response to each request, and each remark is saved once. If
+    `cuts` is called repeatedly meanwhile, pages with data from Redis may have the status `also`."""
     drawn = partial(_visit, scene, also=also if cuts else 0, requests=requests)
     dice = [Random(scene.dice.random()) for _ in range(CLIENTS if scene.several else 1)]
     with meanwhile(cuts, CUT_SECONDS) if cuts else nullcontext():
@@ -142,8 +142,8 @@ def mixture(
 
 
 def _visit(scene: Scene, dice: Random, also: int, requests: int) -> list[tuple[Expected, Response]]:
-    """Send random requests, some of them in one packet or in pieces, on as few connections as the
-    server allows. Return them with their responses. Raises Failed if a response is wrong."""
+    """Send random requests, some in one packet or in pieces, on as few connections as possible.
+    Return the requests and their responses. Raises Failed if a response is wrong."""
     todo = []
     for _ in range(requests):
         one = dice.choice(MAKERS)(scene.site, dice)
@@ -168,35 +168,45 @@ def _visit(scene: Scene, dice: Random, also: int, requests: int) -> list[tuple[E
 def require_saved(
     scene: Scene, posted: Mapping[str, int], fault: FaultName = "wrong-answer"
 ) -> None:
-    """Raise Failed unless each remark that was answered 303 is in Redis once, and none is there
-    twice. `posted`: the status of the response to each remark."""
+    """Raise Failed unless each remark with response 303 is in Redis, and no remark is there twice.
+    `posted`: the status of the response to each remark. `fault`: the fault of a repeated remark."""
     with connect(scene.redis.url) as redis:
         saved = redis.lrange("guestbook_remarks", 0, -1)
     there = Counter(remark.decode(errors="replace") for remark in saved)
     for remark, status in posted.items():
-        # If the connection was cut after the remark was saved, Redis has it despite status 503.
+        # Redis may have a remark despite status 503: the connection ended before the reply.
         if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):
             seen = f"a client sent the remark {remark[:60]!r} once and was answered {status}; it is"
-            raise Failed(fault, f"{seen} in Redis {there[remark]} times")
+            named = fault if there[remark] else "wrong-answer"
+            raise Failed(named, f"{seen} in Redis {there[remark]} times")
 
 
 def interrupted(scene: Scene) -> None:
-    """Some system calls fail for a moment, and no client notices."""
+    """Each client is served although some system calls fail for a moment."""
 
     def pause() -> None:
-        """Let poll(2), epoll_wait(2) and recv(2) with a timeout fail with EINTR."""
+        """Interrupt poll(2), epoll_wait(2), and recv(2) with a timeout, by SIGSTOP (EINTR)."""
         with scene.suspended(scene.pids()):
             pass
 
-    try:
-        mixture(scene, pause, also=0, requests=FEW)
+    def requests(scene: Scene, cuts: Callable[[], None] | None = None) -> None:
+        mixture(scene, cuts, also=0, requests=FEW)
         for _ in range(ALONE):
             ask(scene, scene.site.file(scene.site.first, CLOSE))
+
+    try:
+        requests(scene, pause)
     except Failed as failed:
         scene.alive()
+        locked = failed.locked or kept_lock(scene.pids())
+        scene.stop()
+        # If the requests fail also without failing calls, these calls are not the cause.
+        with scene.of(scene.server).started() as new:
+            requests(new)
         seen = "some system calls of the server failed for a moment (EINTR, EAGAIN, EMFILE)"
         what = f"{seen}: {failed.seen}"
-        raise Failed("interrupted-call", what, failed.port, failed.sure) from failed
+        fault: FaultName = "interrupted-call"
+        raise Failed(fault, what, failed.port, failed.sure, locked=locked) from failed
 
 
 def _file(site: SeededSite, dice: Random) -> Expected:
@@ -205,7 +215,7 @@ def _file(site: SeededSite, dice: Random) -> Expected:
 
 
 def _remark(dice: Random) -> tuple[str, bytes]:
-    """Return the text of a remark in Redis, and the form that sends this remark."""
+    """Return the text of a remark in Redis, and the form for this remark."""
     sizes = 12, dice.choice((60, 950))  # the limit is 1,000
     name, text = (word(dice) + "".join(dice.choices(CHARACTERS, k=n)) + "." for n in sizes)
     form = f"guest-name={quote_plus(name)}&guest-remarks={quote_plus(text)}"
@@ -231,7 +241,7 @@ def chunks(_: SeededSite, dice: Random) -> Expected:
 
 
 def _too_large() -> Expected:
-    """Return a request whose body in small chunks exceeds the limit; then the server closes."""
+    """Return a request whose chunks together exceed the limit, so that the server closes."""
     head = request("POST", "/guestbook", FORM, CHUNKED)
     chunk = b"%x\r\n%b\r\n" % (4000, b"a" * 4000)
     return Expected("too many chunks", head + chunk * (BODY_LIMIT // 4000 + 1), 413)
@@ -248,13 +258,13 @@ class Half(NamedTuple):
     one: Expected
     rest: bytes
     since: float = math.inf
-    """The time when the client sent the first part (time.monotonic). Later than TIMEOUT after this
-    time, a response 408 is no fault. inf: it is always a fault."""
+    """The time when the client sent the first part (time.monotonic). After TIMEOUT, status 408 is
+    correct; inf: it is always a fault."""
 
 
 @contextmanager
 def hold(scene: Scene, count: int, page: Expected | None = None) -> Iterator[list[Half]]:
-    """Yield silent clients that have sent half a request: for `page`, or for random small files."""
+    """Yield silent clients that have sent half a request, for `page` or for random small files."""
     held = []
     with ExitStack() as stack:
         for _ in range(count):
@@ -270,8 +280,8 @@ def hold(scene: Scene, count: int, page: Expected | None = None) -> Iterator[lis
 def finish(
     scene: Scene, held: Sequence[Half], fault: FaultName, seen: str, wrong: FaultName | None = None
 ) -> None:
-    """Let clients send the rest of their requests, and close. Raises Failed unless each is
-    answered; `seen`: the actions before; `wrong`: the fault if a response is wrong."""
+    """Let clients send the rest of their requests, and close. Raises Failed unless each client gets
+    a response. `seen`: the actions before; `wrong`: the fault if a response is wrong."""
     for number, half in enumerate(held, 1):
         what = f"{seen}; number {number} of {len(held)} clients got no complete response"
         complete(scene, half, fault, what, wrong)
@@ -281,11 +291,11 @@ def finish(
 def complete(
     scene: Scene, half: Half, fault: FaultName, seen: str, wrong: FaultName | None = None
 ) -> None:
-    """Let a client send the rest of its request. The arguments are those of `finish`."""
+    """Let a client send the rest of its request. The arguments are as for `finish`."""
     client, one, rest, since = half
     with scene.unanswered(fault, seen, client.port, sure=False if wrong else None):
         answer = scene.talk(client, rest)
-    # On a busy machine the rest may come too late: then 408 is right. For a file 503 is wrong.
+    # If the rest came too late, 408 is correct. For a file, 503 is wrong.
     if answer.status != HTTPStatus.REQUEST_TIMEOUT or time.monotonic() - since < TIMEOUT:
         refused = answer.status == HTTPStatus.SERVICE_UNAVAILABLE and one.path in scene.site.small
         scene.require(one, answer, wrong or "wrong-answer", client.port, not wrong or refused)
@@ -306,7 +316,7 @@ def others(scene: Scene) -> str | None:
     paths = [*scene.site.small, "/guestbook"] * 2
     nature = not scene.several
     fault: FaultName = "by-nature" if nature else "one-stops-all"
-    scene.file()  # afterwards a pool has started at least one worker
+    scene.file()  # so that a pool starts at least one worker
     alone = scene.until(lambda: scene.tasks() == 1, SETTLE_SECONDS)
     with ExitStack() as stack:
         port = stack.enter_context(hold(scene, silent))[0].client.port
@@ -338,7 +348,7 @@ def monopolises(scene: Scene) -> bool:
     """Return whether a client with many requests gets all responses before another gets one."""
     expensive = request("HEAD", "/sorted")
     with scene.clients(2) as (greedy, other):
-        scene.talk(greedy, expensive, "HEAD")  # now the server has accepted this client
+        scene.talk(greedy, expensive, "HEAD")  # so that the server accepts this client
         greedy.send(expensive * GREEDY)
         scene.require(one := scene.site.file(scene.site.first), scene.talk(other, one.data))
         received = b""
@@ -350,11 +360,17 @@ def monopolises(scene: Scene) -> bool:
 
 
 def crowd(
-    scene: Scene, count: int, seconds: float, fault: FaultName, wrong: FaultName | None = None
+    scene: Scene,
+    count: int,
+    seconds: float,
+    fault: FaultName,
+    wrong: FaultName | None = None,
+    page: Expected | None = None,
 ) -> None:
-    """Many clients send half a request, and the server sleeps. Then some of them leave, and the
-    others send the rest in the order of connecting. `fault` and `wrong`: see `finish`."""
-    with hold(scene, count) as held:
+    """Many clients send half a request, and the server sleeps. Then some clients leave, and the
+    others send the rest in the order of connecting. `fault` and `wrong`: see `finish`; `page`: see
+    `hold`."""
+    with hold(scene, count, page) as held:
         seen = f"{count} clients had sent half a request and were silent"
         scene.require_sleep(seconds, seen)
         leaving = held[::LEAVING]
@@ -366,7 +382,7 @@ def crowd(
 
 
 def burst(scene: Scene) -> None:
-    """Clients connect while the server is stopped; later it answers each of them."""
+    """The server answers all clients that connected while the server was stopped (SIGSTOP)."""
     one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
     scene.watch.sleep(WATCHED_SECONDS)  # until all workers wait
     with ExitStack() as stack:
@@ -380,8 +396,8 @@ def burst(scene: Scene) -> None:
                     raise
                 seen = (
                     f"the server was stopped (SIGSTOP), {TOGETHER} clients connected and sent "
-                    f"their requests, and it continued (SIGCONT); client {number} got no complete "
-                    f"response ({failed.seen})"
+                    f"requests, and the server continued (SIGCONT); client {number} got no "
+                    f"complete response ({failed.seen})"
                 )
                 if failed.sure or scene.is_busy(WATCHED_SECONDS):
                     raise Failed("fails-under-load", seen, client.port, failed.sure) from failed
@@ -392,7 +408,7 @@ def burst(scene: Scene) -> None:
 
 
 def in_order(scene: Scene) -> None:
-    """Clients that wait for a free worker get increasing numbers of visits, in their order."""
+    """Clients that wait for a free worker are served in order: their visitor numbers increase."""
     data = request("GET", "/guestbook", CLOSE)
     with ExitStack() as stack:
         held = stack.enter_context(hold(scene, WORKERS if scene.several else 1))
@@ -400,7 +416,7 @@ def in_order(scene: Scene) -> None:
         for _ in range(IN_ORDER):
             waiting += stack.enter_context(scene.clients(1, data))
             scene.watch.sleep(ORDER_SECONDS)
-        # If a client has its response already, there are free workers, and the order may vary.
+        # If a client already has its response, workers are free, and the order may vary.
         if select.select([client.socket for client in waiting], [], [], 0)[0]:
             return
         finish(scene, held[:1], "no-answer", "all workers were occupied")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Compare the graded server with a reference server. Both get the same requests, and must send the
-same bytes, except for the date."""
+"""Compare the graded server with a reference server. Both servers receive the same requests, and
+must send the same bytes, except for the date."""
 
 import contextlib
 import re
@@ -28,40 +28,43 @@ REQUESTS = Path(__file__).parents[1] / "requests.txt"
 DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
 SHOWN, SHOWN_BEFORE = 80, 30
-"""The bytes of a response that a finding shows, and how many of them precede the difference."""
+"""The bytes of a response in a finding, and how many of these bytes precede the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
-"""The number of random defects, the length below which a request may get defects, the requests on
-one connection, and the clients at the same time."""
+"""The number of random defects, the maximum length of a request with defects, the requests on one
+connection, and the number of concurrent clients."""
 SHORTEST, KEEP_ALIVE = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n", 1000
 """The shortest request, and the limit of requests on a connection (KEEP_ALIVE_REQUESTS)."""
 DELAY_SECONDS, DELAY_RATIO, MANY = 0.03, 5, 100
-"""A response is late if it takes longer than DELAY_SECONDS plus DELAY_RATIO times the reference
-server's time. A delayed ACK takes 40 ms. More than MANY responses prove a delay at once."""
+"""A response is late after DELAY_SECONDS plus DELAY_RATIO times the reference server's time. (A
+delayed ACK takes 40 ms.) More than MANY responses prove a delay at the first attempt."""
 CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 """The number of cuts in a request, and the pauses after a piece and after a response."""
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
-"""The longest wait for a response before the next request, and the most bytes that are read."""
+"""The longest wait for a response before the next request, and the maximum bytes of one read."""
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """Replacements for a part of a request."""
+LARGE, STRAY = 1 << 16, 100
+"""The minimum size of a large body, and the number of bytes before a response in which the rest of
+the previous response is searched."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
-"""Bytes at the edges of character classes."""
+"""The first and last bytes of character classes."""
 UNAVAILABLE = {502, 503}
-"""Either status is right if the data in Redis have the wrong type."""
+"""The correct statuses if the data in Redis have the wrong type."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BROKEN = b"\r\nthe connection was reset"
 OPEN = b"\r\nthe connection stayed open"
-"""Appended to the bytes of a connection that did not end with FIN, or did not end in time."""
+"""Texts that replace the end of a connection without FIN: after a reset, and after a timeout."""
 
 
 class Sent(NamedTuple):
-    """The requests that a client sends on a connection, before it ends its side (FIN)."""
+    """The requests of a client on a connection. Afterwards the client ends its side (FIN)."""
 
     parts: Sequence[bytes]
     cuts: Sequence[int] = ()
-    """The offsets of the pieces that are sent after a pause, but only to the graded server."""
+    """The offsets at which the client pauses, but only with the graded server."""
     fault: FaultName | None = None
-    """The fault if only requests that are sent in this way get other responses; None: `cause`."""
+    """The fault if this way of sending causes other responses. None: `cause` decides."""
 
     @property
     def data(self) -> bytes:
@@ -70,11 +73,11 @@ class Sent(NamedTuple):
 
     @property
     def ends(self) -> list[int]:
-        """Return the offset at the end of each request except the last one."""
+        """Return the offset of the end of each request except the last."""
         return list(accumulate(map(len, self.parts)))[:-1]
 
     def one_by_one(self) -> "Sent":
-        """Return the same requests, one after another."""
+        """Return the same requests, sent one after another."""
         return Sent(self.parts, self.ends, "state-left")
 
     def simpler(self) -> Iterator["Sent"]:
@@ -91,7 +94,7 @@ class Sent(NamedTuple):
         return difference(str(self), self.fault or cause(self.data, mine, its), mine, its, sure)
 
     def __str__(self) -> str:
-        """Return the words that describe these requests in a finding."""
+        """Describe these requests for a finding."""
         if len(self.parts) == 1:
             how = f" in pieces, cut at {self.cuts}" if self.cuts else ""
             return f"the request {self.parts[0][:150]!r}{how}"
@@ -102,10 +105,10 @@ class Sent(NamedTuple):
 
 
 class Requests:
-    """The requests of requests.txt, with the names that this examination's files have."""
+    """The requests of requests.txt, with the names of this examination's files."""
 
     def __init__(self, scene: Scene) -> None:
-        """Request a file from the server; the response has e.g. the value of {etag}."""
+        """Request a file from the server, to read e.g. the value of {etag} from the response."""
         self._dice, self._site = scene.dice, scene.site
         path = scene.site.first
         answer = scene.ask(request("GET", path))
@@ -130,7 +133,7 @@ class Requests:
         }
 
     def in_bytes(self, text: str) -> list[bytes]:
-        """Return the lines of a text that is written like requests.txt."""
+        """Return the lines of a text in the format of requests.txt."""
         for name, value in self._names.items():
             text = text.replace(name, value)
         lines = text.replace("\r\n", "\\r\\n").splitlines()
@@ -147,7 +150,7 @@ class Requests:
         return self._closing(self.lines(section))
 
     def composed(self) -> list[bytes]:
-        """Return requests of random parts: each method and each target occurs."""
+        """Return requests of random parts, with each method and each target at least twice."""
         dice = self._dice
         methods, targets, fields, bodies = map(self.lines, ("method", "target", "field", "body"))
         targets += [path.encode() for path in self._site.unusual]
@@ -170,14 +173,14 @@ class Requests:
 
 @dataclass
 class Pair:
-    """The graded server and the reference server. Each has a database of its own in Redis."""
+    """The graded server and the reference server. Each has its own database in Redis."""
 
     mine: Scene
     its: Scene
     requests: Requests
-    """If `requests.kept` is true, the Connection fields of both responses must be the same."""
+    """If `requests.kept` is true, the Connection fields of both responses must be equal."""
     times: list[tuple[float, float]] = field(default_factory=list)
-    """The seconds of both servers for each connection without pauses."""
+    """The times of both servers (in seconds) for each connection without pauses."""
 
     def prepare(self) -> None:
         """Write the usual data into both databases."""
@@ -186,7 +189,7 @@ class Pair:
                 store.prepare()
 
     def responses(self, sent: Sent) -> tuple[bytes, bytes]:
-        """Return the bytes that both servers send to a client."""
+        """Return the bytes that each server sends to a client."""
         begun = time.monotonic()
         its = responses(self.its, sent._replace(cuts=()))
         between = time.monotonic()
@@ -194,7 +197,7 @@ class Pair:
         if not sent.cuts:
             self.times.append((time.monotonic() - between, between - begun))
         elif len(sent.parts) > 1:
-            # A server may close before the last request comes, and a body may come late.
+            # The server may close before the last request, and a request's body may come late.
             mine, its = (one.removesuffix(BROKEN).replace(CONTINUE, b"") for one in (mine, its))
         return mine, its
 
@@ -206,7 +209,7 @@ class Pair:
         return mine == its or {*found} == UNAVAILABLE
 
     def require_same(self, sent: Sent) -> bytes:
-        """Return the response of both servers. Raises Failed if there are two different ones."""
+        """Return the response of both servers. Raises Failed if the responses differ."""
         mine, its = self.responses(sent)
         if self.same(mine, its):
             return its
@@ -216,7 +219,7 @@ class Pair:
             again = self.responses(simpler)
             if not self.same(*again):
                 failed = self.explained(simpler, *again)
-                # A server that calls recv again and again at the end of a connection is busy.
+                # A server that ignores the end of a connection calls recv all the time.
                 if failed.fault == "ignores-end" and not self.mine.is_busy(0.3):
                     failed.fault = "never-closes"
                 raise failed
@@ -224,21 +227,21 @@ class Pair:
 
     def is_right_open(self, sent: Sent, its: bytes) -> bool:
         """Return whether the graded server answers correctly if the client does not end its side.
-        `its`: the right response."""
+        `its`: the correct response."""
         right, method = Response.of(its), sent.data.partition(b" ")[0].decode("latin-1")
         with contextlib.suppress(Failed, NoAnswer, OSError), self.mine.client() as client:
             return right is not None and client.ask(sent.data, method).status == right.status
         return False
 
     def explained(self, sent: Sent, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-        """Return `sent.difference(...)`, with the cause if there is only one request."""
+        """Return `sent.difference(...)`; for a single request, find the cause."""
         failed, got = sent.difference(mine, its, sure), Response.of(mine)
         is_reset = mine.endswith(BROKEN) and not its.endswith(BROKEN)
         if len(sent.parts) > 1 or (sent.cuts and not (got and is_reset)):
             return failed
         if not got and all(self.is_right_open(sent, its) for _ in range(6)):
             failed.fault = "drops-half-closed"
-            failed.seen += "; a client that does not end its side (FIN) gets the right response"
+            failed.seen += "; a client that does not end its side (FIN) gets the correct response"
         elif is_reset:
             failed.fault = "resets"
         elif got and not mine.endswith(OPEN):
@@ -246,13 +249,13 @@ class Pair:
             with self.mine.of(self.mine.server).started() as new:
                 if self.same(responses(new, sent), its):
                     failed.fault = "state-left"
-                    failed.seen += "; right after the start of the server the response is right"
+                    failed.seen += "; immediately after the server's start the response is correct"
         return failed
 
 
 def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:
-    """Raise Failed if most responses come much later than those of the reference server. `what`:
-    the responses in words; `times`: the seconds of both servers; `port`: of the only client."""
+    """Raise Failed if most responses come much later than from the reference server. `what`: the
+    responses in words; `times`: the seconds of both servers; `port`: the only client's port."""
     mine, its = map(statistics.median, zip(*times, strict=True))
     if mine > DELAY_SECONDS + DELAY_RATIO * its:
         seen = f"the median time of {len(times)} {what} was {mine * 1000:.0f} ms (reference "
@@ -261,8 +264,8 @@ def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int 
 
 
 def of_project(scene: Scene, name: str) -> Scene:
-    """Return a scene for a server of the project. It runs from a copy of the program, because the
-    server's user may have no access to this project's folder."""
+    """Return a scene for a server of the project. The server runs from a copy of the program,
+    because its user may have no access to the project's folder."""
     copy = shutil.copy(ROOT / name, scene.folder / f"{name}{scene.lane}")
     return scene.of(server_subject(name, Path(copy)))
 
@@ -278,7 +281,7 @@ def beside_reference(scene: Scene) -> Iterator[Pair]:
     try:
         with its.started():
             pair = Pair(scene, its, Requests(scene))
-            Requests(its)  # so that both have got the same requests
+            Requests(its)  # so that both servers have received the same requests
             pair.prepare()
             yield pair
     finally:
@@ -286,12 +289,12 @@ def beside_reference(scene: Scene) -> Iterator[Pair]:
 
 
 def own_folder(scene: Scene) -> Path:
-    """Return the folder of the files that this check's situations create."""
+    """Return the folder for the files of this check's situations."""
     return scene.site.root / "public" / f"own{scene.lane}"
 
 
 def responses(scene: Scene, sent: Sent) -> bytes:
-    """Send requests on a new connection. Return all received bytes, as `rest` does."""
+    """Send requests on a new connection. Return all received bytes in the format of `rest`."""
     data, borders, received = sent.data, sent.ends, b""
     with scene.client() as client:
         try:
@@ -318,7 +321,7 @@ def rest(client: Client) -> bytes:
 
 
 def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool = True) -> Failed:
-    """Return the failure of a server that sends wrong bytes; `what`: the requests in words."""
+    """Return the failure of a server that sends wrong bytes. `what`: the requests in words."""
     lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
     differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
     # Different bytes of a body explain more than a different Content-Length.
@@ -335,8 +338,14 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
 
 
 def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
-    """Return the fault of a response that differs from the right one. `data`: the request."""
+    """Return the fault of a response that differs from the correct one. `data`: the request."""
     here, right = Response.of(mine), Response.of(its)
+    if here and right and here.announced == right.announced == len(right.body) > LARGE:
+        missing = len(right.body) - len(here.body.removesuffix(OPEN).removesuffix(BROKEN))
+        if missing > 0:
+            return "short-write"
+    if mine.find(b"HTTP/1.", 0, STRAY) > 0:
+        return "wrong-length"
     if mine.endswith(OPEN) and len(mine) > len(OPEN):
         return "never-closes" if here and here.closes else "ignores-end"
     if here is None or right is None:
@@ -346,8 +355,8 @@ def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
     found: list[tuple[bool, FaultName]] = [
         (wanted == 404 and got < 400, "wrong-answer"),
         (wanted in UNAVAILABLE and got < 400, "wrong-reply"),
-        (wanted >= 400 > got, "believes-anything"),
-        (wanted >= 400 and right.closes and not here.closes, "believes-anything"),
+        # The server closes after a request that is not valid HTTP.
+        (wanted >= 400 and right.closes and (got < 400 or not here.closes), "believes-anything"),
         (got in UNAVAILABLE and wanted < 500 and needs_redis, "no-redis"),
         (got == wanted and here.closes > right.closes, "not-kept"),
         (got == wanted and here.closes < right.closes, "never-closes"),
@@ -357,7 +366,7 @@ def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
 
 
 def same_bytes(scene: Scene) -> None:
-    """Valid requests get the right responses, also if several clients send them at once."""
+    """Valid requests get the correct responses, also if several clients send them at once."""
     with beside_reference(scene) as pair:
         valid = [Sent([data]) for data in pair.requests.of("valid")]
         right = [pair.require_same(one) for one in valid]
@@ -374,12 +383,12 @@ def same_bytes(scene: Scene) -> None:
                 if not pair.same(mine, other):
                     raise one.difference(mine, other, sure=False)
 
-        # All clients send in the same order, so that one handler works for several clients at once.
+        # All clients send in the same order, so that the same code serves several clients at once.
         scene.together([run] * CLIENTS)
 
 
 def in_pieces(scene: Scene) -> None:
-    """Valid requests that arrive in pieces get the same responses: the first request is cut at each
+    """Valid requests that arrive in pieces get the same responses. The first request is cut at each
     offset, the others at random offsets."""
     with beside_reference(scene) as pair:
         whole = [data for data in pair.requests.of("valid") if b"Expect" not in data]
@@ -391,8 +400,8 @@ def in_pieces(scene: Scene) -> None:
 
 
 def defects(scene: Scene) -> None:
-    """Invalid requests get the right responses: those of requests.txt, those with a rejected head
-    before the body, and valid ones with a wrong byte, a defect, other case, or a missing end."""
+    """Invalid requests get the correct responses: the requests of requests.txt, also with the body
+    later than the head, and valid requests with a random defect."""
     with beside_reference(scene) as pair:
         found, dice = pair.requests.of("invalid"), scene.dice
         heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]
@@ -417,8 +426,8 @@ def defects(scene: Scene) -> None:
 
 
 def packets(scene: Scene) -> str | None:
-    """Several requests on a connection get the right responses: in one packet, one after another,
-    or in pieces. Return a note if the server keeps no connection."""
+    """Several requests on a connection get the correct responses: in one packet, one after another,
+    or in pieces. Return a note if the server keeps no connection open."""
     with beside_reference(scene) as pair:
         if not pair.requests.kept:
             return "the server keeps no connection open"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The server ends correctly after SIGTERM."""
+"""Check that the server ends correctly after SIGTERM."""
 
 from contextlib import ExitStack
 
@@ -14,10 +14,10 @@ from bench.host.process import StartError
 from bench.load.client import request
 
 HALVES = WORKERS - 4
-"""The clients that have sent half a request. With four other clients they occupy all workers."""
+"""The number of clients that have sent half a request. With four more, they occupy all workers."""
 WAITING = 6
 END_SECONDS = 9
-"""5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""
+"""5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and 4 s for a busy machine."""
 PAGE = Expected("a page that waited for Redis", request("GET", "/guestbook", CLOSE), 200)
 
 
@@ -37,14 +37,14 @@ def finishes(scene: Scene) -> None:
             (kept,) = stack.enter_context(scene.clients(1, one.data[:-2]))
             stack.enter_context(redis_silent(scene))
             (asking,) = stack.enter_context(scene.clients(1, PAGE.data))
-            # All workers are occupied: these clients are in the backlog, or in the server's queue.
+            # All workers are occupied, so these clients are in the backlog or the server's queue.
             queued = stack.enter_context(scene.clients(WAITING, closing.data))
             more = [Half(reader, Expected(path, b"", 200, content), b""), Half(asking, PAGE, b"")]
             more += [Half(client, closing, b"") for client in queued]
         stop(scene)
         if kept is not None and not scene.talk(kept, one.data[-2:], fault="cuts-off").closes:
             seen = "a client had sent half a request when SIGTERM came"
-            told = "its response did not say Connection: close"
+            told = "its response had no Connection: close"
             raise Failed("keeps-at-end", f"{seen}; {told}", kept.port)
         seen = f"{len(held)} clients had sent half a request when SIGTERM came"
         if scene.several:
@@ -56,7 +56,7 @@ def finishes(scene: Scene) -> None:
 
 
 def stop(scene: Scene) -> None:
-    """Send SIGTERM some time after the last request. Resume Redis some time after SIGTERM."""
+    """Wait, send SIGTERM, wait again, and let Redis continue."""
     scene.watch.sleep(SETTLE_SECONDS)
     scene.tell_to_stop()
     scene.watch.sleep(SETTLE_SECONDS)
@@ -64,7 +64,7 @@ def stop(scene: Scene) -> None:
 
 
 def finishes_last(scene: Scene) -> None:
-    """At SIGTERM the only client waits for a page with data from Redis, and gets the page."""
+    """A client that waits for a page with data from Redis at SIGTERM gets the page."""
     seen = "the only client waited for a page from Redis when SIGTERM came"
     with (
         scene.of(scene.server).started() as again,
@@ -76,7 +76,7 @@ def finishes_last(scene: Scene) -> None:
 
 
 def waiting(scene: Scene) -> None:
-    """The server serves clients that sent requests before SIGTERM but were not accepted yet, and a
+    """The server serves clients that sent requests before SIGTERM but were accepted later, and a
     client whose request was incomplete at SIGTERM."""
     one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
     scene.ask(one.data)
@@ -96,7 +96,7 @@ def waiting(scene: Scene) -> None:
 
 
 def ends(scene: Scene) -> None:
-    """The server ends in time, with all processes and status 0, although clients are connected."""
+    """The server ends in time with status 0 and without remaining processes, even with clients."""
     scene.get("/guestbook")
     with ExitStack() as stack:
         if scene.several:
@@ -125,14 +125,14 @@ def ends(scene: Scene) -> None:
 
 
 def starts_again(scene: Scene) -> None:
-    """The server starts again on the port on which it has just served clients. If its first process
-    is killed (SIGKILL), its other processes end, too."""
+    """The server can be restarted at once on the same port. If its first process is killed
+    (SIGKILL), its other processes end, too."""
     try:
         with scene.of(scene.server).started("--port", str(scene.address[1])) as again:
             again.get("/guestbook")
             again.kill([again.pid])
             again.told = True
-            left = "{} other processes still run and may hold the port"
+            left = "{} other processes still run and may occupy the port"
             killed = f"the first process was killed (kill -9); {left}"
             require_few(again, lambda: len(again.left_behind()), 0, "orphans", killed)
     except StartError as error:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Check for leaks after clients have left. Check the server with more clients than it may have
-processes, threads or descriptors."""
+"""Check for leaks after clients have left. Check the server with more clients than the allowed
+number of processes, threads or descriptors."""
 
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -32,9 +32,7 @@ from bench.grade.stages.clients import (
     PAGE,
     SETTLE_SECONDS,
     WATCHED_SECONDS,
-    Half,
     crowd,
-    finish,
     hold,
     leave,
 )
@@ -46,10 +44,10 @@ from bench.load.client import Client, NoAnswer, request
 HALF = b"GET / HT"
 HALF_BODY = request("POST", "/guestbook", FORM, body=b"guest-name=")[:-5]
 CLOSED_TWICE = r"close(?:\(\d| resumed).* = -1 EBADF.*"
-"""Matches calls of close that failed, except close(-1)."""
+"""Matches calls of close that failed because of a closed descriptor, except close(-1)."""
 RESETS = 50
 CUTS = 30
-"""How often Redis closes all connections: more times than connections are allowed."""
+"""How often Redis closes all connections: more often than the number of allowed connections."""
 AT_ONCE = 6
 UNSENT_FILES = 80
 """More files than a server keeps open (MOST_FILES)."""
@@ -58,24 +56,24 @@ REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
-"""In each round, one connection sends OF_EACH_KIND requests of each kind. Then a few clients with
-new connections come, ALONE times."""
+"""In each round, a connection carries OF_EACH_KIND requests of each kind. Afterwards ALONE groups
+of five clients open new connections."""
 QUIET_SECONDS = 0.5
 FEW_TASKS = Limits(tasks=40, others=0)
 """The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
 ACCEPTED_IN = 1.0
-"""The time in seconds for a server to accept the crowd, or as many clients as it can."""
+"""The time in seconds for a server to accept all clients, or as many as possible."""
 FEW_DESCRIPTORS, MORE = Limits(descriptors=100), 140
 """The allowed descriptors, and the number of clients."""
 ACCEPTS = 150
 """More clients than FEW_DESCRIPTORS allows at the same time."""
 STAY_SECONDS = 3.0
-"""Less than the time for which a server keeps an idle connection (IDLE_TIMEOUT, lib/config.h)."""
+"""Less than the timeout of an idle connection (IDLE_TIMEOUT in lib/config.h)."""
 
 
 def visit(scene: Scene, count: int) -> None:
-    """Run clients of all kinds, one after another: served, refused, silent and resetting."""
+    """Run clients one after another: served, refused, silent and resetting clients."""
     paths = [*scene.site.small, "/guestbook"]
     for number in range(0, count, 5):
         for path in (paths[number % len(paths)], paths[-1 - number % len(paths)]):
@@ -114,7 +112,7 @@ def descriptors(scene: Scene) -> None:
 
 
 def left_open(scene: Scene) -> None:
-    """Run clients and read pages from Redis. Raises Failed if unused descriptors stay open."""
+    """Run clients and request pages. Raises Failed if unused descriptors stay open."""
     reset(scene)
     count = scene.dice.randint(50, 70)
     old, workers = channels(scene), scene.tasks()
@@ -123,7 +121,7 @@ def left_open(scene: Scene) -> None:
     require_closed(scene, seen)
 
     def new() -> int:
-        more = 4 * max(0, scene.tasks() - workers)  # each new worker may add pipes and pairs
+        more = 4 * max(0, scene.tasks() - workers)  # a new worker may add pipes and socket pairs
         return max(0, len(channels(scene) - old) - more)
 
     kinds = "pipes, socket pairs or event descriptors created meanwhile"
@@ -136,7 +134,7 @@ def left_open(scene: Scene) -> None:
 def talk_on(
     scene: Scene, stack: ExitStack, client: Client, data: bytes, fault: FaultName = "no-answer"
 ) -> Client:
-    """Send a request. Return the client for the next request: a new client if the server closes the
+    """Send a request. Return the client for the next request, which is new if the server closes the
     connection. `fault`: see `Scene.talk`."""
     method = data.partition(b" ")[0].decode()
     if not scene.talk(client, data, method, fault).closes:
@@ -147,7 +145,7 @@ def talk_on(
 
 def unsent_files(scene: Scene) -> None:
     """Request many files, but none of their bytes (HEAD, 304, 416). Raises Failed if the files stay
-    open. The requests use one connection while the server keeps it: they reach one process."""
+    open. The requests use one connection, and so one process, while the server keeps it."""
     asked = ("HEAD",), ("GET", "If-None-Match: *"), ("GET", "Range: bytes=900000-")
     with ExitStack() as stack:
         client = stack.enter_context(scene.client())
@@ -162,7 +160,7 @@ def unsent_files(scene: Scene) -> None:
 
 def redis(scene: Scene) -> None:
     """The server returns the Redis connection after each page. If no connection is returned, the
-    last pages may get no response, because the server waits for a free connection."""
+    last pages get no response, because the server waits for a free connection."""
     pages = scene.dice.randint(30, 40)  # more than the allowed connections to Redis
     unanswered: Failed | None = None
     read = 0
@@ -204,18 +202,18 @@ def processes(scene: Scene) -> None:
 
 
 def end_together(scene: Scene) -> None:
-    """Children end while their parent is stopped, so one SIGCHLD reports all of them."""
+    """The server reaps children that ended while it was stopped: one SIGCHLD reports all."""
     with hold(scene, AT_ONCE) as held, scene.suspended([scene.pid]):
         for half in held:
             half.client.close()
         scene.watch.sleep(SETTLE_SECONDS)
-    seen = "clients left while the first process was stopped (SIGSTOP), and it continued"
+    seen = "clients left while the first process was stopped (SIGSTOP); then it continued"
     require_reaped(scene, f"{AT_ONCE} {seen}")
 
 
 def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
-    """Serve `count` clients. Return a failure if there are more tasks or mappings than before for
-    longer than `seconds`, otherwise None. Raises Failed if there are zombies."""
+    """Run `count` clients. Return a failure if the server has more tasks or mappings than before
+    for longer than `seconds`, otherwise None. Raises Failed if there are zombies."""
     before, mapped = scene.tasks(), mappings(scene)
     visit(scene, count)
     require_reaped(scene, f"{count} clients came and went")
@@ -223,7 +221,7 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
     if not scene.until(lambda: scene.tasks() <= before + SLACK, seconds):
         had = f"before the last round the server had {before} processes and threads"
         return Failed("workers-pile-up", f"{rounds}; {had}, now it has {scene.tasks()}")
-    # Each thread has mappings for its stack and a guard page. Heaps have fewer mappings.
+    # Each thread has two mappings, for its stack and a guard page; heaps have fewer.
     if not scene.until(lambda: mappings(scene) < mapped + count, seconds):
         had = f"before the last round there were {mapped} memory mappings"
         seen = f"{rounds}, and their processes and threads ended; but {had}, now there are"
@@ -232,7 +230,7 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
 
 
 def workers_die(scene: Scene) -> None:
-    """Kill all processes except the first: the server reaps them, and serves clients again."""
+    """Kill all processes except the first. The server must reap them, and serve clients again."""
     for _ in range(3):
         one = sorted(set(scene.pids()) - {scene.pid})[:1]
         scene.kill(one)
@@ -245,7 +243,7 @@ def workers_die(scene: Scene) -> None:
     late = f"{scene.timeout:.0f} s"
     left = f"{len(killed)} processes were killed; {late} later {{}} are still in the process table"
     require_few(scene, lambda: len(killed & set(scene.pids())), 0, "zombies", left)
-    seen = f"all {len(killed)} processes but the first were killed; the next client got no response"
+    seen = f"all {len(killed)} worker processes were killed; the next client got no response"
     with scene.unanswered("worker-not-replaced", f"{seen} within {late}", sure=True):
         scene.file()
 
@@ -257,7 +255,7 @@ def memory(scene: Scene) -> None:
     with redis_gone(scene):
         before = useless_descriptors(scene)
         require_no_growth(scene, "redis-stops-all")
-        for _ in range(20):  # meanwhile the server tries Redis again four times (REDIS_RETRY)
+        for _ in range(20):  # meanwhile the server tries to connect four times (REDIS_RETRY)
             scene.get("/guestbook", fault="redis-stops-all")
             scene.watch.sleep(0.05)
         seen = f"{before} descriptors were open; then pages were requested while Redis was down"
@@ -266,9 +264,9 @@ def memory(scene: Scene) -> None:
 
 
 def require_no_growth(scene: Scene, fault: FaultName) -> None:
-    """Raise Failed if memory grows in each of several rounds; `fault`: see `Scene.talk`."""
+    """Raise Failed if memory grows in each of several rounds. `fault`: see `Scene.talk`."""
     path = scene.site.first
-    # All requests use one connection while the server keeps it, so leaks of one process add up.
+    # All requests use one connection, and so one process, if possible: its leaks add up.
     kept = [
         *(request("GET", one) for one in (path, "/guestbook", "/go/nowhere", "/missing")),
         request("HEAD", path),
@@ -306,7 +304,7 @@ def limit(scene: Scene) -> None:
     if user() is None:
         raise NotHere("only root can limit the server's processes without limiting the grader's")
     data = request("GET", scene.site.first, CLOSE)
-    # The longer timeout distinguishes a slow response from no response.
+    # A longer timeout distinguishes a late response from a missing one.
     scene.timeout *= 3
     scene.gives_up = "dies-at-limit"
 
@@ -314,48 +312,43 @@ def limit(scene: Scene) -> None:
         try:
             return str(client.ask(data[-2:]).status)
         except NoAnswer as error:
-            return "dropped" if error.in_time else "late"
+            late = f"without a response within {scene.timeout:.0f} s"
+            return "disconnected" if error.in_time else late
         except OSError:
-            return "dropped"
+            return "disconnected"
 
     with scene.clients(CROWD, data[:-2]) as clients:
-        # Wait until all clients are accepted: later clients would find free threads and processes.
+        # Wait until all clients are accepted, because later clients would find free workers.
         busy, begun = scene.busy_meter(), time.monotonic()
         scene.until(lambda: accept_queue(scene.address[1]) == 0, ACCEPTED_IN)
         share = busy() if time.monotonic() - begun > ACCEPTED_IN / 2 else 0.0
         came = scene.together([partial(rest, client) for client in clients])
     scene.alive()
     seen = f"{CROWD} clients connected at the same time"
-    if came.count("200") < CROWD:
-        seen += f", and {FEW_TASKS.tasks} processes and threads are allowed; "
-        seen += f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got "
-        raise Failed("dies-at-limit", f"{seen}no response within {scene.timeout:.0f} s")
+    if failed := Counter(came) - Counter({"200": CROWD}):
+        seen += f", and {FEW_TASKS.tasks} processes and threads are allowed; results: "
+        raise Failed("dies-at-limit", seen + ", ".join(f"{n} {what}" for what, n in failed.items()))
     if share > scene.most_share:
         seen += ", with few processes and threads allowed; while some clients waited, "
         raise Failed("spins", f"{seen}{in_words(share)}", sure=False)
 
 
 def at_descriptor_limit(scene: Scene) -> None:
-    """More clients come than descriptors are allowed, and each sends half a request. The server
-    sleeps, and answers all clients. A file and Redis need descriptors, too."""
+    """More clients connect than descriptors are allowed, and each sends half a request. The server
+    must sleep, and then answer all clients, although files and Redis need descriptors, too."""
     scene.gives_up = "dies-at-limit"
-    crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left")
-    with hold(scene, MORE, PAGE) as held:
-        for half in held:
-            half.client.send(half.rest)
-        seen = f"{MORE} clients requested the guestbook at once, and {FEW_DESCRIPTORS.descriptors} "
-        seen += "descriptors are allowed"
-        asked = [Half(half.client, replace(PAGE, name=seen), b"") for half in held]
-        finish(scene, asked, "dies-at-limit", seen, "no-descriptor-left")
+    limit = f"{MORE} clients at once, and {FEW_DESCRIPTORS.descriptors} descriptors are allowed,"
+    for page in (None, replace(PAGE, name=f"the guestbook, requested by {limit}")):
+        crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left", page)
     scene.file()
-    # `stay` is only for event loops: a pool keeps one connection for each worker, and may grow.
+    # Only event loops must pass `stay`: a pool may keep one connection for each worker.
     if scene.stalled_by == "none" and scene.tasks() == 1:
         stay(scene)
 
 
 def stay(scene: Scene) -> None:
-    """MORE clients send a request each and stay connected. All get a response soon, because the
-    server keeps no connection while other clients wait."""
+    """Many clients (MORE) send a request and stay connected. All must get a response soon, because
+    the server must keep no connection while other clients wait."""
     scene.timeout = STAY_SECONDS
     with scene.clients(MORE, scene.site.file(scene.site.first).data) as held:
         for number, client in enumerate(held, 1):
@@ -366,14 +359,14 @@ def stay(scene: Scene) -> None:
 
 
 def require_served(scene: Scene, seen: str) -> None:
-    """Raise Failed unless all of ACCEPTS clients get a file; `seen`: how accept() fails."""
+    """Raise Failed unless each of ACCEPTS clients gets a file. `seen`: how accept() fails."""
     with scene.unanswered("interrupted-call", seen, sure=False):
         for _ in range(ACCEPTS):
             scene.file()
 
 
 def refused(scene: Scene) -> None:
-    """For a while each accept() returns EMFILE: the server waits between its attempts."""
+    """While each accept() returns EMFILE, the server waits between its attempts."""
     seen = "accept() returned EMFILE for a while"
     require_served(scene, seen)
     times: dict[str, list[float]] = defaultdict(list)

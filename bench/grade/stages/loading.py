@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The server under load, compared with the seven servers.
+"""Compare the server under load with the seven servers.
 
-The load is generated and checked as in a sweep, but all servers run in the sandbox. It may not
-allow cgroups, so the CPU time from start to end of each server is compared.
+The load and its checks are as in a sweep, but the servers run in the sandbox, perhaps without
+cgroups. Therefore the CPU times from each server's start to its end are compared.
 """
 
 import statistics
@@ -26,8 +26,8 @@ DEAR_RATIO = 3.0
 
 
 def load(scene: Scene) -> str:
-    """Run ab and compare the CPU time per request with the seven servers; return the result. The
-    CPU time is checked before ab's time limit, because it may be the cause."""
+    """Run ab, compare the CPU time per request with the seven servers, and return the result. A
+    high CPU time is reported first, because it may delay ab beyond its time limit."""
     cost, late = _loaded(scene)
     seven = [name for name in discover(ROOT)[:7] if (ROOT / name).exists()]
     others = {name: _loaded(of_project(scene, name))[0] for name in seven}
@@ -47,7 +47,7 @@ def load(scene: Scene) -> str:
 
 def _loaded(scene: Scene) -> tuple[float, Failed | None]:
     """Return the CPU time per request in microseconds, and a failure if ab reached its time limit
-    although each response was right. Raises Failed if a request fails."""
+    although each response was correct. Raises Failed if a request fails."""
     path, content = next(iter(scene.site.small.items()))
     with scene.started():
         assert scene.running is not None
@@ -58,11 +58,11 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
         failure, answered = _failure(came, len(content))
         if failure and not answered:
             raise failure
-        # Within a second a server replaces workers that have ended.
+        # A server has a second to replace workers that have ended.
         if not scene.until(lambda: scene.tasks() >= before, 1.0):
             had = f"the server had {before} processes and threads, afterwards {scene.tasks()}"
             raise Failed("workers-end", f"before {ASKED} {had}")
-        # From the kernel (getrusage(2)), not from the server's own output.
+        # From the kernel (getrusage(2)), not from the server's output.
         used = rusage_of_reaped().total
         scene.end_by_itself(6.0)  # more than STOP_TIMEOUT (5 s)
         ended = scene.stop()
@@ -76,7 +76,7 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
 
 def _failure(came: Outcome, length: int) -> tuple[Failed | None, int]:
     """Return a failure unless every request got a complete response with a body of this length. If
-    only the time limit was reached, return also the number of answered requests, otherwise 0."""
+    the time limit is the only failure, also return the number of answered requests, otherwise 0."""
     checks = list(load_checks(Asked(REQUESTS, AB_SECONDS, HTTPStatus.OK, length), came))
     failure = first_failure(checks)
     if failure is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Find data races and memory errors: run the server, built with sanitizers, under load."""
+"""Find data races and memory errors: build the server with sanitizers, and run it under load."""
 
 import re
 import signal
@@ -24,7 +24,7 @@ RACERS, ROUNDS, LEAVERS, CLIENTS = 8, 2, 4, 3
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
 SETTLE_SECONDS, ASKED_SECONDS = 0.02, 0.1
 MORE_TIMEOUT = 2
-"""The factor for the timeout of clients: a sanitizer slows the server down."""
+"""The factor for the timeout of clients, because a sanitizer slows down the server."""
 _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
 
 
@@ -33,7 +33,7 @@ class Sanitizer:
     """A build with a sanitizer, and the pattern of its reports."""
 
     flavour: str
-    """The target of the Makefile that builds lib/."""
+    """The target of the Makefile that builds lib/ with the sanitizer."""
     name: str
     flag: str
     summary: re.Pattern[str]
@@ -65,14 +65,14 @@ MEMORY = Sanitizer(
 _BEGUN = re.compile(r"ERROR: AddressSanitizer: ")
 STOPS = "-fno-sanitize-recover=all"
 REPORTED = 66
-"""The exit status of a program after a report. The status is the same if the sanitizer may not call
-ptrace(2), which it needs to find leaks."""
+"""The exit status of a program after a report, and without permission for ptrace(2), which the
+sanitizer needs to find leaks."""
 OPTIONS = (f"ASAN_OPTIONS=exitcode={REPORTED}:detect_stack_use_after_return=1",)
 
 
 def sanitized(scene: Scene) -> str:
-    """Run the server under load, built with a sanitizer: the thread sanitizer if the server has
-    threads, otherwise the sanitizers for addresses and undefined behaviour. Return a note."""
+    """Build the server with a sanitizer, and run it under load: the thread sanitizer if the server
+    has threads, otherwise those for addresses and undefined behaviour. Return a note."""
     with scene.started(), hold(scene, 3):
         sanitizer = THREADS if scene.tasks() > len(scene.pids()) else MEMORY
     assert scene.built is not None
@@ -98,7 +98,7 @@ def sanitized(scene: Scene) -> str:
             require_runs(scene, sanitizer)
             raise
         try:
-            # One client comes first, because many processes that report at once take long.
+            # Begin with one client, because reports of many processes at once take long.
             _race(slow)
             slow.together([lambda: _race(slow)] * RACERS)
             _leave_while_redis_works(slow)
@@ -111,9 +111,9 @@ def sanitized(scene: Scene) -> str:
                 play(slow, "usual")
             _without_redis(slow)
         except (Failed, ConnectionError) as error:
-            # The other checks find the cause, in less time than a server with a sanitizer needs.
+            # The other checks find the cause in less time, without a sanitizer.
             note, grace = f"{note}, until this happened: {error}", 1.0
-        # A process that is killed now would not complete its report.
+        # Wait, because a killed process cannot complete its report.
         slow.until(
             lambda: not _BEGUN.search(slow.said()) or bool(sanitizer.summary.search(slow.said())),
             REPORT_SECONDS,
@@ -130,7 +130,7 @@ def sanitized(scene: Scene) -> str:
             fault = "memory-leak"
             seen = f"at the end of the server {sanitizer.name} reported: {leaked}"
         raise Failed(fault, seen, proof=(SANITIZER, _pieces(said)))
-    # If the grader had to kill the server at its end, another check reports this.
+    # If the server had to be killed at its end, another check reports this.
     if slow.ended is not None and slow.ended.status not in (0, REPORTED, -signal.SIGKILL):
         fault = ENDED_BY.get(-(slow.ended.status or 0), "crash")
         raise Failed(fault, f"the server with {sanitizer.name} {slow.ended.describe()}")
@@ -138,13 +138,13 @@ def sanitized(scene: Scene) -> str:
 
 
 def require_runs(scene: Scene, sanitizer: Sanitizer) -> None:
-    """Raise NotHere if even an empty program cannot be built with the sanitizer and run."""
+    """Raise NotHere if even an empty program does not compile or run with the sanitizer."""
     if not can_build(sanitizer.flag, scene.folder):
         raise NotHere(f"programs with {sanitizer.name} do not compile or do not run here")
 
 
 def _ask_all(scene: Scene, listed: Sequence[bytes]) -> None:
-    """Send these requests, each on a connection of its own."""
+    """Send each of these requests on a new connection."""
     for one in listed:
         responses(scene, Sent([one]))
 
@@ -166,12 +166,12 @@ def _race(scene: Scene) -> None:
         scene.ask(INVALID)
         halves = (b"GET / HT", remark[:-5], request("GET", big))
         leave(scene, *halves, pause=SETTLE_SECONDS, buffer=SMALL_BUFFER)
-        # These clients may leave before Redis has replied.
+        # The next clients may leave before Redis replies.
         leave(scene, *[request("GET", "/guestbook")] * LEAVERS)
 
 
 def _leave_while_redis_works(scene: Scene) -> None:
-    """Clients that have got a file leave while their pages wait for Redis, which replies later."""
+    """Let clients receive a file, request a page, and leave before Redis replies."""
     with scene.clients(LEAVERS if scene.several else 1) as clients:
         for client in clients:
             scene.talk(client, request("GET", scene.site.first))
@@ -195,7 +195,7 @@ def _without_redis(scene: Scene) -> None:
 
 
 def _pieces(said: str) -> list[str]:
-    """Return the accesses and the server's source lines in a sanitizer's first report."""
+    """Return the memory accesses and the lines of sources in a sanitizer's first report."""
     report = re.split(r"(?:WARNING|ERROR): \w+Sanitizer: ", said, maxsplit=1)[-1]
     wanted = re.compile(
         r"(?i:write|read|previous|location|mutex|freed by|allocated by|direct leak).* "
@@ -204,4 +204,4 @@ def _pieces(said: str) -> list[str]:
     lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
     frame = re.compile(r"(#\d+) (?:0x\w+ in )?(\w+) .*?((?:\d\d_\w+|lib|ops)/\S+\.c:\d+).*")
     found = (frame.sub(r"\1 \2 \3", one) for one in lines if wanted.search(one))
-    return list(dict.fromkeys(found))  # several processes may report the same
+    return list(dict.fromkeys(found))  # several processes may report the same error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks while Redis is down or slow, after Redis is back, and with many requests at once."""
+"""Check the server while Redis is down or slow, after Redis is back, and with many requests."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,23 +34,23 @@ from bench.services.redis_server import connect
 
 BACK_SECONDS = 5.0
 REPLY_SECONDS, FILE_SECONDS = 9.0, 1.0
-"""More than 2 * REDIS_REPLY_TIMEOUT (a connection and a reply); less than REDIS_REPLY_TIMEOUT."""
+"""Time limits: more than 2 * REDIS_REPLY_TIMEOUT, and less than REDIS_REPLY_TIMEOUT."""
 STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
 CROWD, CUTS, LOSSES = 150, 5, 5
 DELAY_MS = 40.0
 """The delay of each reply, so that many requests overlap."""
 UNUSED_SECONDS = 0.1
-"""A connection that was idle this long is checked before it is used again (REDIS_CHECK_AFTER)."""
+"""After this idle time, a server checks its Redis connection before use (REDIS_CHECK_AFTER)."""
 ROUNDS = 4
 PARKED, PARKED_SECONDS = 140, 2.0
-"""More clients than REDIS_NEW_AT_ONCE in lib/config.h, and the time in which each gets its page."""
+"""More clients than REDIS_NEW_AT_ONCE (lib/config.h), and the time limit for each client's page."""
 STOPS: Faults = ("redis-stops-all", "redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
 
 
 @contextmanager
 def redis_gone(scene: Scene) -> Iterator[None]:
-    """Kill Redis, and start it again afterwards. Raises Failed if no page is served before."""
+    """Kill Redis during the `with` block. Raises Failed if no page is served before."""
     page(scene, " before Redis was killed")
     scene.gives_up = "redis-stops-all"
     kill_redis(scene)
@@ -62,7 +62,7 @@ def redis_gone(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def redis_silent(scene: Scene) -> Iterator[None]:
-    """Stop Redis during the `with` block. Afterwards it replies to all commands."""
+    """Stop Redis during the `with` block. Afterwards Redis replies to all commands."""
     scene.redis.stop()
     try:
         yield
@@ -71,8 +71,8 @@ def redis_silent(scene: Scene) -> Iterator[None]:
 
 
 def rejected(scene: Scene) -> None:
-    """Redis closes all connections, and rejects new connections for a moment (maxclients).
-    Meanwhile pages are answered with 200 or 503, and afterwards with 200."""
+    """Redis closes all connections, and rejects new connections for a moment (maxclients). The
+    server must answer pages with 200 or 503 meanwhile, and with 200 afterwards."""
     name = "the guestbook, requested while Redis rejects connections (maxclients),"
     one = Expected(name, request("GET", "/guestbook", CLOSE), 200, also=503)
     with as_grader(scene) as client:
@@ -89,7 +89,7 @@ def rejected(scene: Scene) -> None:
 
 
 def stopped(scene: Scene) -> None:
-    """While Redis does not reply, pages are answered in time. No other client gets a late reply."""
+    """While Redis does not reply, pages are answered in time. A late reply goes to no client."""
     links = make_links(scene)
     first = next(iter(links))
     scene.timeout = REPLY_SECONDS
@@ -108,7 +108,7 @@ def stopped(scene: Scene) -> None:
                         replace(scene, timeout=FILE_SECONDS).file()
                     leaves(client)
                 scene.require_sleep(QUIET_SECONDS, f"{seen}, and left ({leaves.__name__})")
-        # Later requests must not prolong the wait of the first requests.
+        # Requests that come later must not prolong the wait of the first requests.
         with ExitStack() as stack:
             later = partial(scene.clients, 1, one.data)
             others = meanwhile(lambda: stack.enter_context(later()), 0.3)
@@ -122,14 +122,14 @@ def stopped(scene: Scene) -> None:
             raise Failed("wrong-reply", f"{seen} {target} (correct: {links[name]})")
         return target is not None
 
-    # Request all links at once, to use each connection to Redis, until the server uses Redis again.
+    # Request all links at once, to use each Redis connection, until Redis is used again.
     names = [partial(is_served, name) for name in links]
     scene.until(lambda: all(scene.together(names)), BACK_SECONDS)
 
 
 def back(scene: Scene) -> None:
-    """The guestbook works while many clients keep their connection, and soon after Redis has closed
-    connections, rejected connections, was stopped, or was restarted."""
+    """The guestbook works while many clients keep their connections, and soon after Redis closed or
+    rejected connections, was stopped, or was restarted."""
     parked(scene)
     for _ in range(CUTS):  # on a busy machine the remark may come too late to show the fault
         remark_after_cut(scene)
@@ -142,16 +142,16 @@ def back(scene: Scene) -> None:
 
 
 def remark_after_cut(scene: Scene) -> None:
-    """The server saves a remark after Redis has closed its connections. Raises Failed."""
+    """Raise Failed unless the server saves a remark after Redis has closed its connections."""
     faults: Faults = ("no-answer", "redis-not-back")
     name = "a remark, sent after Redis had closed its connections,"
     remark = replace(new_remark(scene.site, scene.dice), name=name)
-    # Send both requests on one connection, so that one worker serves both.
+    # Both requests use one connection, so that the same worker serves them.
     with scene.client() as client:
         (answer,) = exchange(scene, client, [PAGE], faults)
         cut_redis(scene)
-        # An event loop closes its connection to Redis when it sees the end. On a busy machine
-        # the loop may see a remark at the same time, and send it on the ended connection.
+        # An event loop closes its Redis connection when it notices the end. On a busy machine the
+        # loop may receive a remark at the same time, and send it on the ended connection.
         if scene.stalled_by == "none" and scene.tasks() == 1:
             scene.until(lambda: redis_connections(scene) == 0)
         if not answer.closes:
@@ -161,8 +161,8 @@ def remark_after_cut(scene: Scene) -> None:
 
 
 def lost_reply(scene: Scene) -> bool:
-    """Redis saves a remark, and the connection ends before the reply. Return whether the reply was
-    lost. Raises Failed if the server repeats the command and saves the remark twice."""
+    """Redis saves a remark, and the connection ends before the reply. Raises Failed if the server
+    repeats the command, so that the remark is saved twice. Return whether the reply was lost."""
     one = new_remark(scene.site, scene.dice)
     with connect(scene.redis.url) as redis, scene.client() as client:
         client.send(one.data)
@@ -177,8 +177,8 @@ def lost_reply(scene: Scene) -> bool:
 
 
 def returns(scene: Scene, what: str) -> None:
-    """Wait until the guestbook works. Raises Failed."""
-    seen = f"Redis {what}; {BACK_SECONDS:.0f} s after that the guestbook still does not work"
+    """Wait until the guestbook works. Raises Failed if this takes too long."""
+    seen = f"Redis {what}; {BACK_SECONDS:.0f} s later the guestbook still does not work"
     with scene.unanswered("redis-not-back", seen):
         if not scene.until(lambda: scene.get("/guestbook").status == 200, BACK_SECONDS):
             raise Failed("redis-not-back", seen)
@@ -195,7 +195,7 @@ def _seconds(scene: Scene, clients: int) -> float:
 def at_once(scene: Scene) -> str | None:
     """With a slow Redis, pages for several clients are served in parallel. Returns a note."""
     page(scene)
-    # If the measured time of one client were too long, a serial server would pass.
+    # The shortest of three times: if it were too long, a serial server would pass.
     alone = min(_seconds(scene, 1) for _ in range(3))
     took = _seconds(scene, AT_ONCE)
     late = f"each reply of Redis came {SLOW_MS:.0f} ms late"
@@ -215,8 +215,8 @@ def at_once(scene: Scene) -> str | None:
 
 
 def parked(scene: Scene) -> None:
-    """A further client gets the guestbook, although many clients have loaded it and keep their
-    connection. If no worker is free for a further client, the check ends without a fault."""
+    """Another client gets the guestbook, although many clients have loaded it and keep their
+    connections. If no worker is free for another client, the check ends without a fault."""
     scene = replace(scene, timeout=PARKED_SECONDS)
     file = scene.site.file(scene.site.first).data
     with ExitStack() as stack:
@@ -228,12 +228,13 @@ def parked(scene: Scene) -> None:
             except Failed:
                 return
             seen = f"{number} clients had loaded the guestbook and were idle; one more got no page"
-            complete(scene, Half(client, PAGE, PAGE.data), "redis-leak", seen, "redis-leak")
+            fault: FaultName = "redis-leak" if number else "no-redis"
+            complete(scene, Half(client, PAGE, PAGE.data), fault, seen, fault)
 
 
 def make_links(scene: Scene) -> dict[str, str]:
     """Create short links in Redis, and request the first, so that the server connects to Redis.
-    Return their targets by name. Raises Failed."""
+    Return the links' targets by name. Raises Failed if the link does not work."""
     links = {word(scene.dice): f"/{word(scene.dice)}" for _ in range(8)}
     with connect(scene.redis.url) as client:
         for name, target in links.items():
@@ -250,8 +251,8 @@ def connections(scene: Scene) -> int:
 
 
 def mismatched(scene: Scene, follow: Callable[[str], None], names: Sequence[str]) -> None:
-    """Redis sends a reply of a wrong type, and later an unexpected reply. The next clients must not
-    get the later reply: the server must have closed the connection."""
+    """Redis sends a reply of a wrong type, and later an unexpected reply. The server must close the
+    connection, so that no client gets the later reply."""
     status = scene.get(f"/go/{MISMATCHED.decode()}").status
     try:
         scene.together([partial(follow, name) for name in names])
@@ -264,8 +265,8 @@ def mismatched(scene: Scene, follow: Callable[[str], None], names: Sequence[str]
 
 
 def false_replies(scene: Scene) -> None:
-    """Redis sends false replies for a moment: of a wrong type, errors, and a reply that breaks off.
-    Then no page is shown and no remark is reported as saved; later all pages work."""
+    """Redis sends false replies for a moment: wrong types, errors, and an incomplete reply.
+    Meanwhile the server must show no page and report no remark as saved. Later all pages work."""
     assert scene.slow is not None
     site, dice = scene.site, scene.dice
     scene.slow.lie()
@@ -285,7 +286,7 @@ def false_replies(scene: Scene) -> None:
 
 def after_errors(scene: Scene, clients: int) -> None:
     """Clients request pages while Redis has data of a wrong type, and get errors. When the data is
-    right again, clients request pages at the same time, and get them. Raises Failed."""
+    correct again, clients request pages at the same time. Raises Failed if a page is missing."""
     with connect(scene.redis.url) as redis:
         redis.set("guestbook_remarks", "no list")
     scene.together([lambda: scene.get("/guestbook")] * clients)
@@ -295,7 +296,7 @@ def after_errors(scene: Scene, clients: int) -> None:
 
 
 def own_replies(scene: Scene) -> None:
-    """Short links for many clients at once lead to their targets, over few Redis connections."""
+    """Many concurrent clients get the targets of their short links, over few Redis connections."""
     after_errors(scene, LEAVERS)
     links = make_links(scene)
     asked = f"{len(links)} clients requested links at once, and one was"
@@ -313,7 +314,7 @@ def own_replies(scene: Scene) -> None:
 
     mismatched(scene, follow, list(links))
     false_replies(scene)
-    # These clients leave before Redis replies.
+    # The next clients leave before Redis replies.
     leave(scene, *[request("GET", f"/go/{next(iter(links))}")] * LEAVERS, pause=LEAVE_SECONDS)
     before = connections(scene)
     scene.together([partial(follow, name) for name in links])
@@ -324,8 +325,8 @@ def own_replies(scene: Scene) -> None:
 
 
 def mixed(scene: Scene) -> None:
-    """Send a random mix of requests, then again with small socket buffers (the server must send
-    responses and long commands in several parts), and while Redis closes its connections."""
+    """Send a random mix of requests. Repeat this with small socket buffers, which let the server
+    send long data in several parts, and while Redis closes its connections."""
     mixture(scene)
     with small_buffers():
         cut_redis(scene)  # a new connection has a small buffer, too
@@ -337,7 +338,7 @@ def mixed(scene: Scene) -> None:
 
 
 def crowded(scene: Scene) -> None:
-    """Many clients send a remark while Redis reads nothing: more data than its connection holds."""
+    """Many clients send remarks, larger than the socket buffers, while Redis reads nothing."""
     batch = [new_remark(scene.site, scene.dice) for _ in range(CROWD)]
     posted = {}
     with scene.clients(len(batch)) as clients:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Play the situations of situations.toml on the graded server and on a reference server, and
-compare responses, data in Redis, open descriptors, the access log, and statistics."""
+"""Play the situations of situations.toml on the graded server and on a reference server. Compare
+the responses, the data in Redis, open descriptors, the access log and the statistics."""
 
 import contextlib
 import os
@@ -22,10 +22,11 @@ from redis import Redis
 from bench.grade.findings import Failed, FaultName
 from bench.grade.inspection import can_look, require_closed, useless_descriptors
 from bench.grade.sandbox import REDIS_PASSWORD, apart, confined
-from bench.grade.scene import SMALL_BUFFER, Scene
+from bench.grade.scene import SMALL_BUFFER, Scene, rejects_valid
 from bench.grade.stages.comparing import (
     DATE,
     OPEN,
+    UNAVAILABLE,
     Pair,
     Sent,
     beside_reference,
@@ -42,20 +43,21 @@ from bench.services.redis_server import connect
 FILE = Path(__file__).parents[1] / "situations.toml"
 LOGGED = re.compile(r'(?m)^([\d.]+ - - \[\d+/\w+/\d+:\d+)(?::\d+:\d+)( .*\] ".*" \d+ [\d-]+)$')
 UNAVAILABLE_LINE = re.compile(" 50[23] [0-9]+$")
-"""LOGGED matches a line of the access log; its groups leave out minutes and seconds, which are not
-compared. UNAVAILABLE_LINE matches the end of a line with status 502 or 503."""
+"""LOGGED matches a line of the access log; its groups omit minutes and seconds, which may differ.
+UNAVAILABLE_LINE matches the end of a line with status 502 or 503."""
 END_OF_EACH = "--end--"
 START_EACH = (
     'while read -r words; do timeout 1 "$0" $words </dev/null 2>&1; '
     f"echo exit status $? {END_OF_EACH}; done"
 )
-"""A shell script that starts a program with each command line of its standard input."""
-SPECIFIC = ("descriptor-leak", "bad-head", "wrong-length", "state-left")
-"""Faults that name their cause. The fault of a situation does not replace them."""
+"""A shell script that starts a program with each command line from standard input."""
+SPECIFIC = ("descriptor-leak", "bad-head", "wrong-length", "short-write", "state-left", "not-kept")
+"""Faults that the fault of a situation does not replace, because they are more specific."""
+NUMBER = re.compile(rb"\d[\d,]*")
 TIMES = re.compile(rb"(\d+) times (.*)", re.DOTALL)
 SHOWN, AGE_SECONDS, MOST_TIMES = 90, 100, 10
 SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
-"""Least, first and largest size of a send buffer in bytes: tcp(7)."""
+"""The minimum, initial and maximum size of a send buffer in bytes: tcp(7)."""
 
 
 class Situation(BaseModel):
@@ -83,8 +85,8 @@ DECLARED = declaration(SituationFile, FILE)
 
 
 class Actor:
-    """A server in a situation, and its clients. The method of a step, e.g. `_send` for `send`, gets
-    the first word and the other words, and returns what a client has received."""
+    """A server in a situation, and its clients. The method of a step (`_send` for `send`) takes the
+    step's first word and its other words, and returns the bytes that a client has received."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -107,7 +109,7 @@ class Actor:
         if name not in self.clients:
             self.clients[name] = self._scene.client(buffer)
         self._methods[name] = data.partition(b" ")[0].decode("latin-1")
-        with contextlib.suppress(OSError):  # the next step reads no response
+        with contextlib.suppress(OSError):  # the next step will find no response
             self.clients[name].send(data)
 
     def _slow(self, name: bytes, data: bytes) -> None:
@@ -141,7 +143,7 @@ class Actor:
             client.execute_command(name, *(one.replace(b"~", b" ") for one in words.split(b" ")))
 
     def _signal(self, name: bytes, _: bytes) -> None:
-        # The process that writes the log has a session of its own, and gets no signals.
+        # The process that writes the log has its own session, and gets no signals.
         own = os.getsid(self._scene.pid)
         pids = [pid for pid in self._scene.pids() if os.getsid(pid) == own]
         self._scene.kill(pids, signal.Signals[name.decode()])
@@ -161,7 +163,7 @@ def as_grader(scene: Scene) -> Redis:
 
 
 def cut_redis(scene: Scene) -> None:
-    """Let Redis close all its connections. Redis closes them shortly after its reply."""
+    """Let Redis close all its connections, and wait until they are closed, after Redis' reply."""
     with as_grader(scene) as client:
         before = {one["id"] for one in client.client_list()} - {str(client.client_id())}
         client.client_kill_filter(_type="normal", skipme=True)
@@ -177,8 +179,8 @@ def kill_redis(scene: Scene) -> None:
 
 @contextlib.contextmanager
 def small_buffers() -> Iterator[None]:
-    """Give new sockets a small send buffer during the `with` block, but only in a network namespace
-    of the examination: otherwise this would change the user's machine."""
+    """Give new sockets a small send buffer during the `with` block, but only in the examination's
+    network namespace: the user's machine must not change."""
     with contextlib.ExitStack() as stack:
         if apart():
             usual = SEND_BUFFER.read_text()
@@ -189,13 +191,13 @@ def small_buffers() -> Iterator[None]:
 
 
 def age(file: Path, *_: object) -> None:
-    """Make a file look old. The responses for a new file may depend on the time of the request."""
+    """Make a file look old, because responses for new files may depend on the request's time."""
     past = time.time() - AGE_SECONDS
     os.utime(file, (past, past))
 
 
 def stage_steps(scene: Scene, name: str, others: bytes) -> dict[bytes, Callable[[], object]]:
-    """Return the steps that concern both servers, by verb: with Redis, with files, or a pause."""
+    """Return the steps that concern both servers (Redis, files, pauses), by verb."""
     redis, folder = scene.redis, own_folder(scene)
     file, path = folder / name, f"{folder.name}/{name}"
     return {
@@ -225,7 +227,7 @@ def play(scene: Scene, check: str) -> None:
 
 
 def act(pair: Pair, situation: Situation) -> None:
-    """Play a situation. Raises Failed."""
+    """Play a situation. Raises Failed if the servers differ."""
     pair.prepare()
     shutil.rmtree(own_folder(pair.mine), ignore_errors=True)
     own_folder(pair.mine).mkdir()
@@ -236,12 +238,12 @@ def act(pair: Pair, situation: Situation) -> None:
             for number in range(int(found[1]) if found else 1):
                 steps = found[2].replace(b"{n}", b"%d" % number).split(b" ; ") if found else [line]
                 for one in steps:
-                    take(pair, actors, one)
+                    take(pair, actors, one, situation.fault)
     except Failed as failed:
         failed.seen = f"{situation.name}: {failed.seen}"
         if "redis-dies" in situation.steps:
             pair.mine.redis.start_again()
-        if situation.fault and failed.fault not in SPECIFIC and not failed.alone:
+        if situation.fault and failed.fault == "crash":
             failed.fault = situation.fault
         raise
     finally:
@@ -256,8 +258,11 @@ def act(pair: Pair, situation: Situation) -> None:
             raise Failed(situation.fault or "wrong-answer", seen)
 
 
-def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
-    """Perform a step. Raises Failed if the servers send different bytes."""
+def take(
+    pair: Pair, actors: tuple[Actor, Actor], line: bytes, usual: FaultName | None = None
+) -> None:
+    """Perform a step. Raises Failed if the servers send different bytes. `usual`: the fault of a
+    wrong status or a missing response, unless the difference shows the cause."""
     verb, _, words = line.partition(b" ")
     first, _, others = words.partition(b" ")
     its, mine = (actor.step(verb.decode()) for actor in reversed(actors))
@@ -269,23 +274,30 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
     if not pair.same(here, right):
         pair.mine.alive()
         step = f"`{line[:SHOWN].decode('latin-1').strip()!r}`"
-        # On a busy machine the reference server may be too late.
-        failed = difference(step, cause(others, here, right), here, right, sure=right != b"")
-        if verb == b"ask" and is_kept:
-            received = responses(pair.mine, Sent([others])), here, right
-            alone, wrong, wanted = map(Response.of, received)
-            if is_like(alone, wanted, wrong):
+        wrong, wanted = Response.of(here), Response.of(right)
+        fault, statuses = cause(others, here, right), (status_of(wrong), status_of(wanted))
+        differ = statuses[0] != statuses[1] and not rejects_valid(*statuses)
+        if usual and differ and fault not in SPECIFIC:
+            fault = usual
+        # On a busy machine the reference server's response may be too late.
+        failed = difference(step, fault, here, right, sure=right != b"")
+        if verb == b"ask" and is_kept and status_of(wrong) not in UNAVAILABLE:
+            alone = Response.of(responses(pair.mine, Sent([others])))
+            if is_like(alone, wanted) and not is_like(alone, wrong):
                 failed.fault = "state-left"
                 failed.seen += "; on a new connection the same request is answered correctly"
-            failed.alone = is_like(alone, wrong, wanted)
         raise failed
 
 
-def is_like(one: Response | None, this: Response | None, that: Response | None) -> bool:
-    """Return whether a response is like `this` and not like `that`: in its status, or in its body
-    if `this` and `that` have the same status."""
-    one, this, that = (response or Response(0, b"", b"") for response in (one, this, that))
-    return one.body == this.body if this.status == that.status else one.status == this.status
+def status_of(response: Response | None) -> int:
+    """Return the status of a response, or 0 without a response."""
+    return response.status if response else 0
+
+
+def is_like(one: Response | None, other: Response | None) -> bool:
+    """Return whether status and body are equal, except for numbers, e.g. of visitors."""
+    bodies = [NUMBER.sub(b"", response.body if response else b"") for response in (one, other)]
+    return status_of(one) == status_of(other) and bodies[0] == bodies[1]
 
 
 def data_in_redis(scene: Scene) -> dict[str, str]:
@@ -325,13 +337,13 @@ def require_same_output(pair: Pair) -> None:
     for name in ("requests", "responses", *(["bytes_sent"] if same_bytes else [])):
         counts = [getattr(one, name, None) for one in (mine, its)]
         if counts[0] != counts[1]:
-            told = f"{name.replace('_', ' ')}: {counts[0]}; the reference server counts {counts[1]}"
+            told = f"{name.replace('_', ' ')}: {counts[0]} (reference server: {counts[1]})"
             raise Failed("miscounts", f"{seen}; the statistics at the end have {told}")
 
 
 def require_same_messages(pair: Pair) -> None:
-    """Start both servers with each command line and with each file of redirects. Raises Failed
-    if their exit status or their messages differ, apart from the servers' names."""
+    """Start both servers with each command line and with each file of redirects. Raises Failed if
+    their exit status or messages differ, except for the servers' names."""
     lines = list(DECLARED.command_lines)
     for number, text in enumerate(DECLARED.redirects):
         root = pair.mine.folder / f"root{number}"

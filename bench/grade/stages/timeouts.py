@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Check silent, slow and idle clients: the server disconnects them at their timeout, not earlier,
+"""Check that the server disconnects silent, slow and idle clients at their timeout, not earlier,
 and serves other clients meanwhile."""
 
 import itertools
@@ -32,25 +32,25 @@ from bench.services.redis_server import REMARKS_SHOWN, connect
 HALF_SECONDS = 0.5
 """The pause between two halves of a request, below REQUEST_TIMEOUT / TIME_SCALE."""
 TIME_SCALE = 10
-"""Divides the server's timeouts: 10 s become 1 s."""
+"""The divisor of the server's timeouts: 10 s become 1 s."""
 CUT_OFF_SECONDS = 7.0
 SLOTS = 60
 """More clients than an event loop serves at once with 100 descriptors."""
 DRIP_SECONDS, DRIPS = 0.06, 4000
-"""The pause between two bytes, and more bytes than a client sends before CUT_OFF_SECONDS."""
+"""The pause between two bytes, and more bytes than a client can send in CUT_OFF_SECONDS."""
 SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
 """A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. Within
-this timeout the server's send buffer (4 MB at most) has free space again."""
+this timeout the server can always send more bytes."""
 USES, USE_SECONDS = 7, 0.2
 """All pauses together are longer than IDLE_TIMEOUT / TIME_SCALE, but each is shorter."""
 FIRST_SECONDS = 0.6
-"""The pause before the first read. A blocking server's send(2) returns EAGAIN meanwhile: the pause
-is longer than SEND_CHECK_INTERVAL / TIME_SCALE."""
+"""The pause before the first read. The pause exceeds SEND_CHECK_INTERVAL / TIME_SCALE, so a
+blocking server's send(2) returns EAGAIN meanwhile."""
 HERD_CLIENTS = 9
 
 
 def kept(scene: Scene) -> None:
-    """A single client sends several requests on one connection; no response comes late."""
+    """A single client sends several requests on one connection, and no response is late."""
     paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(3, 5))
     with scene.client() as client:
         took = seconds_of_each(scene, client, paths)
@@ -64,12 +64,12 @@ def kept(scene: Scene) -> None:
 
 
 def seconds_of_each(scene: Scene, client: Client, paths: Sequence[str]) -> list[float]:
-    """Return the seconds of each response. Raises Failed if the connection is not kept."""
+    """Return the time of each response in seconds. Raises Failed if the connection is not kept."""
     fault: FaultName = "not-kept" if scene.several else "by-nature"
     took = []
     for number, path in enumerate(paths):
         begun = time.monotonic()
-        # The first head is longer than the others: its bytes in the buffer must not be used again.
+        # The first head is longer, to find servers that use its bytes in the buffer again.
         fields = () if number else (f"X-Padding: {'a' * 700}",)
         faults: Faults = (fault if number else "no-answer", "wrong-answer")
         (answer,) = exchange(scene, client, [scene.site.file(path, *fields)], faults)
@@ -81,7 +81,7 @@ def seconds_of_each(scene: Scene, client: Client, paths: Sequence[str]) -> list[
 
 
 def idle_again(scene: Scene) -> None:
-    """A client keeps its connection after a large response, sent in pieces: the server sleeps."""
+    """While a client keeps its connection after a large response in pieces, the server sleeps."""
     with scene.client(SIP) as client:
         scene.talk(client, request("GET", scene.site.big[0]))
         seen = f"a client received {scene.site.big[0]} and kept its connection"
@@ -89,8 +89,8 @@ def idle_again(scene: Scene) -> None:
 
 
 def released(scene: Scene) -> None:
-    """Each worker has a client that keeps its connection, and a further client waits. The others
-    send one more request: the server closes one of them, and serves the further client."""
+    """Each worker has a client that keeps its connection, and a further client waits. After one
+    more request of the first clients, the server must close one to serve the further client."""
     one = scene.site.file(scene.site.first)
     with scene.clients(WORKERS) as clients:
         for number, client in enumerate(clients, 1):
@@ -112,8 +112,8 @@ def released(scene: Scene) -> None:
 
 
 def wordless(scene: Scene) -> None:
-    """Clients connect and send nothing. The kernel passes such a connection to the server only
-    after some time (TCP_DEFER_ACCEPT)."""
+    """Clients that connect and send nothing block no other client. The server accepts such a
+    connection only after some time (TCP_DEFER_ACCEPT)."""
     count, paths = scene.dice.randint(7, 9), list(scene.site.small)
     seen = f"{count} clients connected and sent nothing; another client got no response within "
     seen += f"{scene.timeout:.0f} s"
@@ -135,8 +135,8 @@ def disconnected(
     ended: Callable[[], bool],
     begun: float | None = None,
 ) -> str:
-    """Return a note on how long it takes until `ended` is true. Raises Failed if this takes too
-    long. `did`: the client's action, in the past tense; `begun`: when it began (default: now)."""
+    """Return a note with the time until `ended` is true. Raises Failed if this takes too long.
+    `did`: the client's action in the past tense; `begun`: its start (default: now)."""
     begun = begun or time.monotonic()
     if scene.until(ended, CUT_OFF_SECONDS):
         return f"disconnected after {time.monotonic() - begun:.1f} s"
@@ -147,7 +147,7 @@ def disconnected(
 
 
 def cut_off(scene: Scene) -> str | None:
-    """A client that is silent beyond its timeout is disconnected; a faster client is served."""
+    """A client that is silent for too long is disconnected, and a faster client is served."""
     one = scene.site.file(scene.site.first)
     with ExitStack() as stack:
         pausing = stack.enter_context(scene.clients(int(scene.several), one.data[:20]))
@@ -164,7 +164,7 @@ def cut_off(scene: Scene) -> str | None:
         def ended() -> bool:
             if scene.several:  # other clients come and go, or are silent for less time
                 scene.file(one.path)
-                # New silent clients come, in case the server checks only the newest one's timeout.
+                # Add silent clients: the server must not check only the newest client's timeout.
                 if next(number) % 3 == 0:
                     stack.enter_context(hold(scene, 1))
             return held.ends(0.1)
@@ -185,8 +185,8 @@ def cut_off(scene: Scene) -> str | None:
 
 
 def idle_alone(scene: Scene) -> None:
-    """An idle client is disconnected although nothing else happens at the server, and although a
-    client that came later is served all the time."""
+    """An idle client is disconnected even if it is the only client, and even if a later client
+    continuously sends requests."""
     one = request("GET", scene.site.first)
     with scene.client() as client:
         scene.talk(client, one)
@@ -202,7 +202,7 @@ def idle_alone(scene: Scene) -> None:
 
 
 def require_let_go(scene: Scene, client: Client, did: str) -> None:
-    """Raise Failed if the server keeps the descriptor of a client; `did`: what the client did."""
+    """Raise Failed if the server keeps a client's descriptor. `did`: the client's actions."""
     if not scene.until(partial(scene.let_go, client.port)):
         seen = f"with --time-scale {TIME_SCALE}, {did}"
         late = f"{scene.timeout:.0f} s later the server still had its descriptor"
@@ -210,14 +210,14 @@ def require_let_go(scene: Scene, client: Client, did: str) -> None:
 
 
 def in_use(scene: Scene) -> None:
-    """A connection with request after request is kept for longer than an idle connection. Each
-    response has the date of its own request."""
+    """A connection with many requests stays open for longer than an idle connection. Each response
+    has the date of its request."""
     with scene.client() as client:
         for number in range(USES):
             # On a busy machine the pause may be longer than the server's timeout.
             seen = f"requests came every {USE_SECONDS} s; request {number + 1}"
             fault: FaultName = "cuts-early" if number else "no-answer"
-            sent = int(time.time() - 0.05)  # time(2) may be late by a tick of the kernel
+            sent = int(time.time() - 0.05)  # time(2) may lag by one tick of the kernel
             with scene.unanswered(fault, f"{seen} was not answered", client.port, sure=False):
                 answer = scene.talk(client, request("GET", scene.site.first))
             if answer.date is None or not sent <= answer.date <= time.time():
@@ -256,12 +256,15 @@ def early(scene: Scene) -> None:
 
 
 def time_out_together(scene: Scene) -> None:
-    """More clients time out than the server has slots for; then one more client is served."""
-    seen = f"{SLOTS} clients sent half a request and were disconnected after their timeout"
+    """After more clients than the server's slots have timed out, another client is served."""
+    seen = f"{SLOTS} clients sent half a request"
     with hold(scene, SLOTS) as held:
         ports = [half.client.port for half in held]
-        scene.until(lambda: all(map(scene.let_go, ports)), CUT_OFF_SECONDS)
-        with scene.unanswered("workers-stuck", f"{seen}; the next client", sure=False):
+        if not scene.until(lambda: all(map(scene.let_go, ports)), CUT_OFF_SECONDS):
+            late = f"{CUT_OFF_SECONDS:.0f} s later the server still had some of their descriptors"
+            raise Failed("no-timeout", f"{seen}; {late}", sure=False)
+        seen += " and were disconnected after their timeout; the next client"
+        with scene.unanswered("workers-stuck", seen, sure=False):
             scene.file()
 
 
@@ -299,13 +302,13 @@ def takes_nothing(scene: Scene) -> str | None:
 
 
 def reads_slowly(scene: Scene) -> None:
-    """Slow but steady clients get the whole file and the whole page, and keep their connection."""
+    """Clients that read slowly but steadily get the whole file and the whole page."""
     in_use(scene)
     path, content = scene.site.big
     paths = [path]
     if scene.several:
         with connect(scene.redis.url) as redis:
-            # A page of these remarks is larger than a send buffer: in HTML '"' has six characters.
+            # The page with these remarks exceeds a send buffer: '"' becomes six characters in HTML.
             redis.rpush("guestbook_remarks", *['"' * 15_000] * REMARKS_SHOWN)
         paths += [path, "/guestbook"]
     received = scene.together([partial(_sip, scene, path) for path in paths])
@@ -324,13 +327,13 @@ def reads_slowly(scene: Scene) -> None:
             )
             raise Failed("cuts-slow-reader", seen, port, sure=False)
         if answer and answer.status == HTTPStatus.OK and (answer.announced or 0) > there:
-            late = f"with --time-scale {TIME_SCALE} a client waited {FIRST_SECONDS} s, and then got"
-            got = f"{there:,} bytes of a guestbook page that has {answer.announced:,}"
+            late = f"with --time-scale {TIME_SCALE} a client waited {FIRST_SECONDS} s, and got only"
+            got = f"{there:,} of the {answer.announced:,} bytes of the guestbook"
             raise Failed("short-write", f"{late} {got}", port, sure=False)
 
 
 def _sip(scene: Scene, path: str) -> tuple[int, bytes]:
-    """Request a path, wait, and read a file slowly but steadily, a page without pauses. Return the
+    """Request a path, wait, and read: a file slowly but steadily, a page without pauses. Return the
     client's port and all bytes."""
     received, until = bytearray(), SIPPING_SECONDS if path in scene.site.big else 0
     with scene.client(SIP) as client:
@@ -347,7 +350,7 @@ def _sip(scene: Scene, path: str) -> tuple[int, bytes]:
 
 
 def sleeps(scene: Scene) -> None:
-    """With silent and idle clients only, the server uses no CPU time."""
+    """If all clients are silent or idle, the server uses no CPU time."""
     with ExitStack() as stack:
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", "/guestbook"))  # so that the server connects to Redis

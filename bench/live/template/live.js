@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Draws the observations of the servers, twice a second, and posts the actions of the buttons.
+// Draws the observations of the servers twice a second, and posts the actions of the buttons.
 "use strict";
 
 const at = (id) => document.getElementById(id);
@@ -8,7 +8,7 @@ const ROWS = 60; // visitors in SHOWN_SECONDS
 const SIGNS = { client: "C", redis: "R", response: "…", queue: "Q", unread: "q", accept: "", all: "∀", task: "…", runs: "▶", other: "?", idle: "" };
 const STRIP_MOST = 240;
 const STATES = {
-  SYN_RECV: "the client has sent nothing yet", FIN_WAIT1: "being closed", FIN_WAIT2: "closed by the server, not yet by the client",
+  SYN_RECV: "the client has sent no data yet", FIN_WAIT1: "being closed", FIN_WAIT2: "closed by the server, not yet by the client",
   TIME_WAIT: "closed; the kernel stores it for a minute", CLOSE_WAIT: "closed by the client, not yet by the server",
   LAST_ACK: "being closed", CLOSING: "being closed",
 };
@@ -85,7 +85,7 @@ function sign(kind, parent) {
 const order = Object.keys(SIGNS);
 const sorted = (groups) => [...groups].sort((one, other) => order.indexOf(one.kind) - order.indexOf(other.kind));
 
-// Draws a square in the strip for each member of the groups, and a table row for each group; `fill` adds its middle columns.
+// Draws a square for each member of the groups, and a table row for each group; `fill` adds the middle columns.
 function showGroups(strip, table, groups, fill) {
   const body = table.querySelector("tbody");
   strip.replaceChildren();
@@ -115,7 +115,7 @@ function showClients(panel, seen) {
 
 function whom(group) {
   const numbers = group.numbers.length ? ` ${group.numbers.join(", ")}${group.count > group.numbers.length ? ", …" : ""}` : "";
-  if (group.kind === "runs") return "nothing: it runs, or is ready to run";
+  if (group.kind === "runs") return "nothing: it runs or is ready to run";
   return group.whom + numbers;
 }
 
@@ -143,7 +143,7 @@ function number(panel, name, text, bad) {
 function showNumbers(panel, seen) {
   const { now, total, past } = seen.rate;
   number(panel, "rate", now === null ? "not known" : Math.round(now).toLocaleString("en"), false);
-  panel.querySelector(".rate").title = now === null ? "The server has no counters, or this user cannot read them." : `${total} in all`;
+  panel.querySelector(".rate").title = now === null ? "The server has no counters, or this user cannot read them." : `${total} in total`;
   const top = Math.max(10, ...past);
   const points = past.map((rate, place) => `${160 - 2 * (past.length - 1 - place)} ${32 - (rate / top) * 30}`);
   panel.querySelector(".rates path").setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
@@ -167,7 +167,7 @@ function doingOf(seen) {
   if (burst) doing.push(`burst: ${burst.good} of ${burst.asked} answered${burst.done === burst.asked ? `, the slowest after ${seconds(burst.longest)}` : ""}`);
   if (seen.slow > 0) doing.push(`Redis is slow for ${seen.slow.toFixed(0)} s more`);
   if (seen.slow_error) doing.push(`Redis: ${seen.slow_error}`);
-  if (!seen.can_slow) doing.push("this page cannot slow a Redis that it has not started");
+  if (!seen.can_slow) doing.push("this page can slow down only a Redis that `make serve` started");
   return doing.join("; ");
 }
 
@@ -208,7 +208,7 @@ function state(text, kind) {
 }
 
 function show({ servers, look, room }) {
-  // If another `make serve` uses this port now, the page needs the panels for those servers.
+  // If another `make serve` now uses this port, the page must be loaded again with its servers.
   if (servers.map((seen) => seen.pid).join(" ") !== document.body.dataset.pids) return location.reload();
   const gone = servers.filter((seen) => seen.gone);
   state(gone.length ? `${gone.map((seen) => seen.name).join(", ")}: ended` : "live", gone.length ? "lost" : "live");
@@ -229,7 +229,7 @@ function show({ servers, look, room }) {
 
 async function press(button) {
   const answer = await fetch(`/live/${button.dataset.post}`, { method: "POST" }).catch(() => undefined);
-  if (!answer?.ok) return state(answer ? `refused with status ${answer.status}` : NO_CONTACT, "lost");
+  if (!answer?.ok) return state(answer ? `rejected with status ${answer.status}` : NO_CONTACT, "lost");
   if (button.closest(".room")) return undefined;
   events.push([performance.now(), button.querySelector("b").textContent]);
   if (events.length > 30) events.shift();
@@ -243,7 +243,7 @@ document.addEventListener("keydown", (event) => {
   if (button && !button.disabled) press(button);
 });
 
-// A browser connects again by itself after a lost connection, but not after a refused request.
+// A browser reconnects automatically after a lost connection, but not after a rejected request.
 function listen() {
   const source = new EventSource("/live/events");
   source.onmessage = (event) => show(JSON.parse(event.data));

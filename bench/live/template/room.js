@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loads the page again when the lecturer shows the next step or question.
+// Loads the page again when the lecturer shows predictions or another question.
 "use strict";
 
 setInterval(async () => {

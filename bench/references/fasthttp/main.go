@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 
 // Command fasthttp is the reference server with fasthttp, a faster HTTP server for Go than net/http:
-// the redirect, the files and the guestbook of the seven servers. It uses go-redis through package
-// book, as the reference server `go` does, and fasttemplate by the author of fasthttp for the page.
-// (The documentation of fasttemplate recommends quicktemplate. It compiles templates into the program,
-// but the template of the seven servers is read at the start.)
+// the redirect, the files and the guestbook of the seven servers. Like the reference server `go`, it
+// uses go-redis through package book. For the page it uses fasttemplate by the author of fasthttp.
+// (The documentation of fasttemplate recommends quicktemplate, which compiles templates into the
+// program. But the template of the seven servers is read at the start.)
 package main
 
 import (

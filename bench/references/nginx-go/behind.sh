@@ -26,8 +26,8 @@ until [ -s "$folder/behind.out" ] || [ -S "$folder/behind.sock" ]; do
     sleep 0.02
 done
 
-# One worker for each core that nginx may use; `auto` would count all cores. The workers run as the user of
-# this script, who is allowed to read the folder.
+# One worker for each core that nginx may use; `auto` would count all cores. The workers run as this script's
+# user, who may read the folder.
 setpriv --pdeathsig TERM -- sh "$folder/start.sh" "$folder" front.conf \
     -g "user $(id -un); worker_processes $(nproc);" &
 front=$!

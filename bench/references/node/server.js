@@ -30,14 +30,14 @@ const { values: given } = parseArgs({
 const template = await readFile(join(given.root, 'templates/guestbook/index.html'), 'utf8');
 const parts = template.split(/(\$[A-Z_]+\$)/);
 const redis = createClient({ url: given.redis, disableOfflineQueue: true });
-redis.on('error', (error) => console.error(`redis: ${error.message}`)); // the client connects again by itself
+redis.on('error', (error) => console.error(`redis: ${error.message}`)); // the package connects again
 redis.connect().catch(() => {}); // the handler above logs the error
-await once(redis, 'ready').catch(() => {}); // without Redis, all except the guestbook works
+await once(redis, 'ready').catch(() => {}); // without Redis, everything except the guestbook works
 
 const escape = (remark) => remark.replace(/[&<>"']/g, (character) => REFERENCES[character]);
 
 function redirect(response, status) {
-  // With a length, the connection of an HTTP/1.0 client can also be kept.
+  // HTTP/1.0 can keep the connection only with a length.
   response.writeHead(status, { Location: '/guestbook', 'Content-Length': 0 }).end();
 }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Build Traefik from its Go module: Debian and Ubuntu have no package of Traefik. The build is done only on
-# request, because it downloads about 2.3 GB and takes seven minutes on two cores (once).
+# Build Traefik from its Go module, because Debian and Ubuntu have no package of Traefik. The build runs only
+# on request, because it downloads about 2.3 GB and takes seven minutes on two cores (once).
 #
 #     bench/references/traefik/build.sh
 #
 # `go install` rejects Traefik, because its go.mod replaces modules. So the source is copied and built as the
-# main module. The web interface is switched off and not built: an empty page replaces it.
+# main module. The web interface is disabled and not built: an empty page replaces it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

@@ -29,10 +29,10 @@ HEIGHT = 380
 ROW = 30
 """Height of a row in charts with one row for each server."""
 HIT = 450
-"""The area in which a point reacts to the pointer, many times the area of the point."""
+"""The area in which a point reacts to the pointer, larger than the point itself."""
 
 ROUND_MS = [n * 10.0**e for e in range(-2, 6) for n in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7)]
-"""Ticks of a logarithmic axis of times."""
+"""Ticks of a logarithmic time axis."""
 
 NARROW = 480
 """Plots with a smaller width, in pixels, have the layout for a phone."""
@@ -53,7 +53,7 @@ def named(data: str, *filters: str) -> alt.Chart:
 
 
 def chosen_by(field: str, words: Mapping[str, str], other: str = "''") -> str:
-    """Return the expression that gives the word for the value of a field."""
+    """Return a Vega expression that maps the value of a field to its word."""
     return (
         " ".join(f"datum.{field} === '{key}' ? {word} :" for key, word in words.items())
         + f" {other}"
@@ -66,7 +66,7 @@ def bare_axis(**more: Any) -> alt.Axis:
 
 
 def narrow(small: int, large: int) -> alt.ExprRef:
-    """Return a number that is smaller on a phone."""
+    """Return an expression: `small` on a phone, otherwise `large`."""
     return alt.ExprRef(f"width < {NARROW} ? {small} : {large}")
 
 
@@ -167,8 +167,8 @@ def dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> lis
 def finish(
     chart: alt.LayerChart | alt.FacetChart, height: int | alt.Step = HEIGHT, top: int = 24
 ) -> Spec:
-    """Return the chart as a specification with `top` pixels of space above. The width is that of
-    the element that contains the chart."""
+    """Return the chart as a specification with `top` pixels of space above. The chart is as wide as
+    its HTML element."""
     whole = chart.properties(
         height=height,
         padding={"left": 2, "right": 8, "top": top, "bottom": 4},
@@ -220,8 +220,8 @@ class Exhibit:
 
     spec: Spec
     titles: Mapping[str, str | dict[str, str]] = field(default_factory=dict)
-    """Scenario -> title; or, for a chart at one level, scenario -> {level: title}. A missing
-    scenario or level has nothing to show. "*": one title for all scenarios and levels."""
+    """Scenario -> title; or, for a chart at one level, scenario -> {level: title}. For a missing
+    scenario or level, the chart is empty. "*": one title for all scenarios and levels."""
 
     def title(self, scenario: str, level: int) -> str:
         """Return the title for a scenario and a level; empty if there is nothing to show."""
@@ -238,14 +238,14 @@ class Catalogue:
     exhibits: dict[str, Exhibit] = field(default_factory=dict)
 
     def titles(self) -> dict[str, str]:
-        """Return the title of each chart when the page opens."""
+        """Return the title of each chart in the page's initial state."""
         first = self.study.scenarios[0]
         key, level = self.study.keys[first], self.study.reference(first)
         return {name: chart.title(key, level) for name, chart in self.exhibits.items()}
 
     def add(self, key: str, spec: Spec, say: Callable[..., str], *, by_level: bool = False) -> None:
-        """Add a chart, unless all of its titles are empty. `say` returns the title for a study and
-        a scenario; with `by_level` for a study, a scenario and a level."""
+        """Add a chart, unless all of its titles are empty. `say` returns the title for a study, a
+        scenario and, with `by_level`, a level."""
         study, titles = self.study, dict[str, str | dict[str, str]]()
         for scenario in study.scenarios:
             title = partial(say, study, scenario)
@@ -258,7 +258,7 @@ class Catalogue:
             self.exhibits[key] = Exhibit(spec, titles)
 
     def add_always(self, key: str, spec: Spec, title: str, quota: float) -> None:
-        """Add a chart that does not depend on the controls. `quota`: the servers' CPU quota."""
+        """Add a chart that no control changes. `quota`: the servers' CPU quota."""
         self.exhibits[key] = Exhibit(spec, {"*": with_quota(quota, title)})
 
     def for_script(self) -> str:

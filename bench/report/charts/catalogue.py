@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""All charts of a report, and the functions that make the titles. The places of the charts on the
-page are in `bench/report/page/template/page.html.j2`."""
+"""All charts of a report, with the functions that make their titles. The template
+`bench/report/page/template/page.html.j2` places the charts on the page."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,7 +16,7 @@ from bench.report.study import Study
 
 
 def catalogue(study: Study) -> Catalogue:
-    """Return all charts for which there are data."""
+    """Return all charts that have data."""
     made = Catalogue(study, rows.all_rows(study))
     if made.data["order"]:
         made.add("order", kinds.order(study.subjects), findings.ranking_title)
@@ -72,7 +72,7 @@ def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
 
 
 def _add_comparisons(made: Catalogue) -> None:
-    """Add the charts of reference servers, of changed conditions, and of both loops."""
+    """Add the charts of reference servers, of changed conditions, and of the two loops."""
     study, subjects = made.study, made.study.subjects
     dots = peers.dots(study)
     if title := peers.standing(dots):
@@ -92,16 +92,16 @@ def _add_comparisons(made: Catalogue) -> None:
 
 
 def write_charts(made: Catalogue, folder: Path) -> list[Path]:
-    """Write all charts as they are when the page opens, and the rates of every scenario. Return the
+    """Write all charts in their initial state, and the rates of every scenario. Return the
     paths."""
     folder.mkdir(parents=True, exist_ok=True)
     return [path for name, spec in pictures(made) for path in _write(spec, folder / name)]
 
 
 def write_rates(folder: Path) -> list[Path]:
-    """Write only the rates and the ranking of a sweep's folder: `chart` and `order` for the first
-    conditions, `chart_CONDITIONS` and so on for others. Conditions without a figure have no file.
-    Return the paths."""
+    """Write the charts of rates and rankings into a sweep's folder, and return their paths. The
+    files of the first conditions are `chart` and `order`; other names end in `_CONDITIONS`.
+    Conditions without a valid result have no file."""
     study = Study(load(folder))
     there = [s for s in study.scenarios if any(point.held for point in study.of(s))]
     if not there:

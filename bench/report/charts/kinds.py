@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The kinds of charts: curves over connections and other conditions, and charts with a row for each
-server."""
+"""The kinds of charts: curves, and charts with a row for each server."""
 
 import json
 from collections.abc import Container, Sequence
@@ -22,8 +21,8 @@ def over_levels(
     title: str,
     kind: base.ScaleKind = "linear",
 ) -> base.Spec:
-    """Return one kind of figure over connections, with spread, lower bounds and gaps; rates also
-    with the curves of 2019, if the reader chooses them."""
+    """Return a chart of one figure over connections, with spread, lower bounds and gaps. The reader
+    can add the curves of 2019 to the rates."""
     x, y = base.levels_axis(levels), base.value_axis(key, title, kind)
     cells = base.named("cells", base.OF_SCENARIO, base.SHOWN)
     layers = _curves(cells, subjects, key, x, y)
@@ -42,7 +41,7 @@ def _curves(
     """Return the layers of curves: bars from the lowest to the highest run, lines, points, and the
     marks that react to the pointer."""
     known, colour = rows.transform_filter(f"isValid(datum.{key})"), base.colour(subjects)
-    lower = "datum.bound" if key == "rate" else "false"  # only rates have bounds
+    lower = "datum.bound" if key == "rate" else "false"  # only rates have lower bounds
     spread = rows.transform_filter(f"isValid(datum.{key}_low)")
     spread = spread.mark_rule(strokeWidth=4, opacity=0.25, strokeCap="round")
     low, high = alt.Y(f"{key}_low:Q", title=y["title"]), f"{key}_high:Q"
@@ -58,9 +57,9 @@ def _curves(
 def over_conditions(
     subjects: Sequence[StudySubject], data: str, labels: dict[str, str], x_title: str, key: str
 ) -> base.Spec:
-    """Return one kind of figure over a condition: the workload, Redis' delay, idle connections.
+    """Return a chart of one figure over a condition: workload, Redis' delay, idle connections.
 
-    `labels`: the conditions from left to right, each with the lines of its label.
+    `labels`: the conditions from left to right with their labels; | separates lines.
     """
     metric = BY_KEY[key]
     unit = f", {metric.unit}" if metric.unit.isalpha() else ""
@@ -101,8 +100,8 @@ def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -
 
 
 def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec:
-    """Return the rates of one instance: direct, and through nginx with or without kept
-    connections."""
+    """Return a chart of the rates of one instance: direct, and through nginx with or without
+    persistent connections."""
     rows = base.named("cells", OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
     scale = alt.Scale(zero=True)
     x = alt.X("rate:Q", title="requests per second", axis=base.bars_axis(), scale=scale)
@@ -120,7 +119,7 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec
         .encode(x=alt.X("low:Q"), x2="high:Q")
     )
     rates = rows.encode(x=x, tooltip="id:N")
-    # A ring does not hide a dot inside of it. Such a dot means that nginx cost nothing.
+    # The direct rate is a ring, so a dot with the same rate stays visible inside.
     ring = rates.transform_filter("datum.way === 'none'").mark_point(size=200, strokeWidth=2)
     dots = rates.transform_filter("datum.way !== 'none'")
     dots = dots.mark_point(filled=True, size=90, opacity=1)
@@ -170,11 +169,11 @@ def standing(rows: Sequence[Row]) -> base.Spec:
 # ---- A row for each server, at one level: bars in two parts, and percentiles ----
 
 ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
-"""The length of the axis relative to the longest bar: space for the text next to the bar."""
+"""Factor from the longest bar to the axis: space for the text next to the bar."""
 
 
 def _two_parts(parts: dict[str, str], title: str, whole: str) -> tuple[alt.Chart, alt.Chart]:
-    """Return stacked bars of {column: name}, and the chart that they are made from.
+    """Return stacked bars of {column: name}, and their filtered data as a chart without marks.
 
     A bar ends at the column `whole`, because the sum of the parts' medians may differ from the
     median of the whole.
@@ -204,8 +203,8 @@ def _behind(rows: alt.Chart, column: str, text: str) -> tuple[alt.Chart, alt.Cha
 
 
 def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
-    """Return CPU per request, user and system, with the baseline of the same architecture."""
-    parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel"}
+    """Return the chart of user and system CPU per request, with each server's baseline."""
+    parts = {"cpu_user": "user: code of the server", "cpu_system": "system: the kernel"}
     servers = "datum.kind !== 'baseline'"
     rows, bars = _two_parts(parts, "CPU time per request, µs", "cpu")
     baseline = (
@@ -220,9 +219,9 @@ def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
 
 
 def switches(subjects: Sequence[StudySubject]) -> base.Spec:
-    """Return context switches per request, voluntary and involuntary."""
+    """Return the chart of voluntary and involuntary context switches per request."""
     parts = {
-        "switches_voluntary": "voluntary: it blocks",
+        "switches_voluntary": "voluntary: the server blocks",
         "switches_involuntary": "involuntary: preempted",
     }
     rows, bars = _two_parts(parts, "context switches per request", "switches")
@@ -230,8 +229,8 @@ def switches(subjects: Sequence[StudySubject]) -> base.Spec:
 
 
 def order(subjects: Sequence[StudySubject]) -> base.Spec:
-    """Return the ranking: requests per second of each server, and the range of the runs. Rates that
-    were calculated and not measured are hollow."""
+    """Return the chart of the ranking: requests per second of each server, and the range of the
+    runs. Calculated rates are hollow."""
     rows = base.named("order", base.OF_SCENARIO, base.SHOWN)
     best_first = alt.EncodingSortField("value", op="max", order="descending")
     y = alt.Y("subject:N", sort=best_first, title=None, axis=base.bare_axis(**base.NAMES))
@@ -253,7 +252,7 @@ def order(subjects: Sequence[StudySubject]) -> base.Spec:
 
 
 def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
-    """Return a chart of latency: a row of percentiles for each server, on a logarithmic axis."""
+    """Return the chart of latency: a row of percentiles for each server."""
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, "isValid(datum.p50)")
     names = {key: BY_KEY[key].label for key in PERCENTILES}
     colours = {name: f"@{key}" for key, name in names.items()}
@@ -278,8 +277,8 @@ def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
 def holding(
     subjects: Sequence[StudySubject], levels: Sequence[int], seen: Sequence[str]
 ) -> base.Spec:
-    """Return the chart of the levels that each server passes. `seen`: the statuses in the results;
-    the legend has no others."""
+    """Return the chart of the levels that each server passes. `seen`: the statuses for the
+    legend."""
     looks = {status: look for status, look in STATUS.items() if status in seen}
     legend = {status: f"{sign} {words}".strip() for status, (_, sign, words) in looks.items()}
     axis = base.bare_axis(
@@ -309,7 +308,7 @@ def holding(
 
 
 def loops() -> base.Spec:
-    """Return a group of rows for each server: a row for each loop, from the median to p99."""
+    """Return the chart of the loops: for each server a row per loop, from the median to p99."""
     rows = base.named("loops", base.OF_SCENARIO, base.SHOWN)
     axis = base.bare_axis(labelLimit=150, labelExpr="split(datum.label, '|')")
     colours = dict(zip(WAYS, ("@soft", "@p90", "@baseline"), strict=True))
@@ -331,14 +330,14 @@ def loops() -> base.Spec:
 # ---- The CPU use of the hosts: a column for each host, a row for each server, at one level ----
 
 ROOM = f"(width < {base.NARROW} ? 0.45 : 0.62)"
-"""Width of a bar for all of a host's CPU; 1 is the whole column."""
+"""Width of a bar that shows full CPU use; 1 is the width of a column."""
 NAMES = ("CPU used, share of its limit", "throttled, share of periods")
 ROOM_FOR_NAMES = 70
 """Names of hosts are rotated if a column has fewer pixels."""
 
 
 def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
-    """Return the CPU use of the hosts `names`, from left to right."""
+    """Return the chart of the CPU use of the hosts `names`, from left to right."""
     rows = base.named("hosts", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL).transform_calculate(
         end=f"datum.place + {ROOM} * min(datum.share, 1.1)",
         stopped=f"datum.place + {ROOM} * datum.throttled",
@@ -365,7 +364,7 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
     legend = base.legend_above(2, 1, "square")
     used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
     stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
-    end = alt.X("whole:Q")  # right of the longest bar, so that figures are aligned
+    end = alt.X("whole:Q")  # right of the longest bar, so figures are aligned
     plain = rows.transform_filter("!datum.limit").mark_text(align="left", dx=5, dy=-4)
     bold = rows.transform_filter("datum.limit")
     bold = bold.mark_text(align="left", dx=5, dy=-4, fontWeight="bold")

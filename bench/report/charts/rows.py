@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The data that the charts share: a row for each data point, and the values calculated from
-them."""
+"""The data that the charts share: mainly a row for each data point."""
 
 import csv
 from pathlib import Path
@@ -15,7 +14,7 @@ from bench.report.study import Row, Study
 
 
 def all_rows(study: Study) -> dict[str, list[Row]]:
-    """Return the data of most charts, by the names that the charts use."""
+    """Return the data of most charts, by the data's names in the charts."""
     return {
         "cells": [
             cell_row(study, point, number)
@@ -107,8 +106,8 @@ def status_of(point: Point) -> str:
 
 
 def paper_rows(study: Study) -> list[Row]:
-    """Return the curves of 2019 for the scenario that they match, as published and scaled to the
-    highest rate of the same architectures in these results."""
+    """Return the curves of 2019 for the matching scenario, as published and scaled to the highest
+    rate of the same architectures in these results."""
     scenario = Conditions("guestbook")  # with a connection for each request
     if scenario not in study.scenarios:
         return []

@@ -31,7 +31,7 @@ STYLE = ChartStyle.model_validate(toml_of(Path(__file__).with_name("style.toml")
 
 
 def subject_colours(subjects: Sequence[StudySubject]) -> list[Pair]:
-    """Return each server's light and dark colour. A baseline has that of its architecture."""
+    """Return each server's two colours. A baseline has the colours of its architecture."""
     others = iter(STYLE.others * len(subjects))
     found: dict[str | None, Pair] = {}
     for subject in subjects:

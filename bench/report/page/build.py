@@ -23,8 +23,8 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     """Write the report of a sweep or a robustness test, given as its folder or file, and return the
     paths, the page first.
 
-    Raises UserError if the results cannot be read or have no rates, if a file cannot be written,
-    or if it would overwrite a sweep's results.
+    Raises UserError if the results cannot be read or have no rates, or if a file cannot be written
+    or would overwrite a sweep's results.
     """
     if torture.is_record(source):
         page = output or file_of(source, torture.FILE).with_suffix(".html")
@@ -41,7 +41,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     study = Study(results)
     if not study.points:
         shown = f"zerohttpd report --targets {stored.parent}"
-        raise UserError(f"{stored} has only probes, which give no rates; run {shown}")
+        raise UserError(f"{stored} has only probes, which have no rates; run {shown}")
     made = catalogue(study)
     texts = {page: render(study, made)}
     texts |= {page.with_suffix(end): text(study) for end, (_, _, text) in EXPORTS.items()}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The report on the CPU cost of a request, the results of `make cost`.
 
-In a flame graph (an idea of Brendan Gregg) each box is a function, as wide as its share of the
-time. A function is below its caller, so a graph grows from the top down. The graph is an SVG
-without a script: the title of a box contains the function and its share.
+In a flame graph (invented by Brendan Gregg) each box is a function, as wide as its share of the
+time. A function is below its caller. The graph is an SVG without a script: the title of a box
+contains the function and its share.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ NARROWEST = 0.8
 
 def drawing(stacks: StackFigures) -> dict[str, object]:
     """Return the boxes of a flame graph, callers first, in the units of the drawing. `listed` boxes
-    are also in the list for readers who cannot see the drawing."""
+    are also in the text list, for readers who cannot see the drawing."""
     boxes = list(_boxes(stacks.frames, 0.0, 0, stacks))
     return {"height": max((box["y"] for box in boxes), default=0) + ROW, "boxes": boxes}
 
@@ -70,7 +70,7 @@ UNDIVIDED = ("both", "kernel and user together")
 
 
 def document(results: Results) -> Document:
-    """Return the report; on the page it has bars and flame graphs."""
+    """Return the report. Only its HTML page has bars and flame graphs."""
     found, flames = words.lines(results), words.flames(results)
     costs, calls = [], []
     for conditions, own in grouped((line.conditions, line) for line in found).items():
@@ -87,7 +87,7 @@ def document(results: Results) -> Document:
     ]
     sections = [*(sections if found else ()), *_changes(results), *_functions(flames)]
     return Document(
-        "Where the microseconds of a request go",
+        "The CPU cost of a request",
         results.started,
         words.headline(results),
         [made + words.measured(results)],
@@ -98,7 +98,7 @@ def document(results: Results) -> Document:
 
 
 def _changes(results: Results) -> Iterator[Section]:
-    """Yield the sections about optimisations and experiments that were measured."""
+    """Yield the sections about the measured optimisations and experiments."""
     kinds: tuple[tuple[str, str, words.DifferenceKind], ...] = (
         ("optimisations", "Each optimisation switched off alone", "without"),
         ("experiments", "Alternatives", "change"),

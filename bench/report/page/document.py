@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A report in blocks, from which two files are made: a self-contained HTML file without a script,
-and a Markdown document for docs/."""
+"""A report as a list of blocks. Two files are made from it: a self-contained HTML file, and a
+Markdown document for docs/."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -93,12 +93,12 @@ def _marked(text: str) -> Markup:
 
 
 def key(name: str) -> str:
-    """Return the name of the colour of a verdict on the page."""
+    """Return the name of a verdict's colour in CSS."""
     return "v-" + name.replace(" ", "-")
 
 
 def make_command(target: str, arguments: Sequence[str]) -> str:
-    """Return the command that repeats a measurement."""
+    """Return the make command that repeats a measurement."""
     return f'make {target} ARGS="{" ".join(arguments)}"' if arguments else f"make {target}"
 
 

@@ -26,8 +26,8 @@ SPREAD_OF = frozenset({"rate", "p50", "p99", "cpu", "memory"})
 
 
 def table(study: Study, scenario: Conditions) -> Table:
-    """Return all figures of a scenario, sorted by level and server, with a column for each kind of
-    figure that was measured in any scenario."""
+    """Return all figures of a scenario, sorted by level and server. Figures that no scenario has
+    are left out."""
     heads, cells = zip(*_columns(study), strict=True)
     rank = {subject.name: i for i, subject in enumerate(study.subjects)}
     points = sorted(study.of(scenario), key=lambda p: (p.level, rank[p.subject]))
@@ -78,7 +78,7 @@ def _state(point: Point) -> Field:
         said = f"valid, {limits.label(limit.role, limit.name)} at its limit"
     said = f"{'≥ ' if point.lower_bound else ''}{said}"
     flags = ["disturbed"] if point.disturbed else []
-    flags += [f"{point.outliers} of {len(point.runs)} runs far off"] if point.outliers else []
+    flags += [f"outliers: {point.outliers} of {len(point.runs)} runs"] if point.outliers else []
     return Field(said, flags, sort=status, title=limits.limit_words(point))
 
 
@@ -95,7 +95,7 @@ def _figure(metric: Metric, point: Point) -> Field:
 SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 3
 HEAD = {"started", "command", "machine", "versions", "settings"}
-"""The parts of the sweep's record that the JSON export has, too."""
+"""The fields of the sweep's record that the JSON export contains."""
 
 MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 

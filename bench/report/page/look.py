@@ -13,7 +13,7 @@ from bench.report.study import StudySubject
 
 def template_of(module: str, name: str, **filters: Callable[[str], str]) -> Template:
     """Return a template from the folder `template` next to a module (its `__file__`). Values are
-    escaped; an undefined name is an error. `filters`: the template's own filters, by name."""
+    escaped; an undefined name is an error. `filters`: additional filters by name."""
     known = Environment(
         loader=FileSystemLoader(Path(module).parent / "template"),
         autoescape=True,

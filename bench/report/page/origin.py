@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The parts of the page about the origin of figures: the reference servers with their published
-results, and the machine, versions, settings, limits and commands of the sweep."""
+"""The parts of the page about the origin of figures: published results of reference servers, and
+the sweep's machine, versions, settings, limits and commands."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ from bench.report.study import Study
 
 
 def flames_of(study: Study, asked: PeerStudy) -> tuple[list[dict[str, object]], str]:
-    """Return the flame graphs of one study of the sweep, and how they were sampled."""
+    """Return the flame graphs of one study of the sweep, and the sampling method."""
     sampled = [
         (subject, conditions._replace(mode="closed"))
         for some in asked.measured
@@ -30,7 +30,7 @@ def flames_of(study: Study, asked: PeerStudy) -> tuple[list[dict[str, object]], 
 
 
 def limit_of(row: peers.PeerRow) -> str:
-    """Return the bottleneck as a word for the table."""
+    """Return the bottleneck of a server as a word for the table."""
     found = row.point.bottleneck if row.point else None
     return NAMES.get(found, found) if found else "–"
 
@@ -91,13 +91,12 @@ def facts(study: Study) -> dict[str, dict[str, str]]:
 def checkout_command(study: Study) -> str:
     """Return the command that checks out the same sources; empty if no commit was recorded.
 
-    The commit must be hexadecimal: results may come from other people, and readers run the
-    command.
+    The commit must be hexadecimal, because results may be untrusted and readers run the command.
     """
     git = study.results.versions.git
     if git is None or not re.fullmatch("[0-9a-f]+", git.commit):
         return ""
-    changed = f"    # and {git.changed_files} changed files that are not in it"
+    changed = f"    # and {git.changed_files} changed files that are not in this commit"
     return f"git checkout {git.commit}{changed if git.changed_files else ''}\n"
 
 
@@ -106,7 +105,7 @@ def _line(arguments: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text without line breaks and control characters, so that it is safe to paste."""
+    """Return a text without line breaks and control characters, so it is safe to paste."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -127,7 +126,7 @@ def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def missing(study: Study, charts: Container[str]) -> str:
-    """Return the figures and charts that these results do not have."""
+    """Return the figures and charts that these results lack, in words."""
     wanted = {
         "latency per request": study.has("p999"),
         "CPU per request": study.has("cpu"),

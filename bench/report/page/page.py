@@ -20,13 +20,13 @@ from bench.report.page.look import TEMPLATES, look, template_of
 from bench.report.study import Study, describe
 
 SHORT = ("hosts", "instances-keep", "cpu", "latency", "holding", "delays", "idles", "memory")
-"""Charts whose titles follow the first finding, the most important first."""
+"""Charts whose titles follow the first finding, sorted by importance."""
 MOST_SHORT = 6
 
 
 def short(titles: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the anchor and the text of each finding at the top: the ranking (the rates if there is
-    none), and titles of other charts."""
+    """Return the anchor and the text of each finding at the top. The first is the ranking, or the
+    rates if there is no ranking."""
     best = "order" if titles.get("order") else "rates"
     others = [key for key in SHORT if titles.get(key)][:MOST_SHORT]
     return [(best, titles[best]), *((f"figure-{key}", titles[key]) for key in others)]

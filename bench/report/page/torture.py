@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report of a robustness test. The console shows the report's words, signs and tables, too."""
+"""The report of a robustness test. The console also shows its signs and tables."""
 
 from collections import Counter
 from pathlib import Path
@@ -53,7 +53,7 @@ class TortureTexts(BaseModel):
 TEXTS = TortureTexts.model_validate(toml_of(Path(__file__).with_name("torture.toml")))
 LOOKS = TEXTS.verdicts
 WORTH_SAYING = 0.25
-"""The longest recovery time, in seconds, that is shown as "at once" and not as a figure."""
+"""Recovery times up to this number of seconds are shown as "at once"."""
 
 
 def sign(cell: TortureCell, facts: AttackFacts) -> str:
@@ -64,7 +64,7 @@ def sign(cell: TortureCell, facts: AttackFacts) -> str:
 
 
 def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
-    """Return short notes to the figure: losses, recovery time, disturbance."""
+    """Return short notes about the test: losses, recovery time, disturbance."""
     if cell.before is None:
         return []
     gone, turned_down = sum(lost(cell, facts).values()), excused(cell, facts)
@@ -98,7 +98,7 @@ def why(cell: TortureCell, facts: AttackFacts) -> str:
     counted: Counter[str] = Counter()
     for part in parts:
         for outcome, reasons_of_it in part.items():
-            if outcome not in (*facts.excused, "unavailable"):  # a 503 needs no reason
+            if outcome not in (*facts.excused, "unavailable"):  # the status 503 is itself a reason
                 counted.update(reasons_of_it)
     return next((f"most often: {reason}" for reason, _ in counted.most_common(1)), "")
 
@@ -130,7 +130,7 @@ def done(cell: TortureCell) -> str:
 
 
 def remarks(cell: TortureCell) -> str:
-    """Return how many remarks the server confirmed, and how many of these were lost."""
+    """Return how many remarks the server confirmed, and how many of them were lost."""
     found = cell.remarks
     if not found.answered:
         return "–"
@@ -168,7 +168,7 @@ def heading(record: Record) -> str:
     placed = "; server and visitors share all CPUs"
     if (found := record.placement) and found.server:
         server, load = (listed([*map(str, cpus)]) for cpus in (found.server, found.load))
-        placed = f"; server on CPU {server}, all else on CPU {load}"
+        placed = f"; server on CPU {server}, other programs on CPU {load}"
     return f"{record.machine.describe()}{placed}; {took}"
 
 
@@ -183,10 +183,10 @@ def cautions(record: Record) -> list[str]:
     loud = sum(disturbed(cell) for cell in record.cells)
     if loud:
         found.append(
-            f"{plural(loud, 'test is', 'tests are')} marked disturbed: the server (before the "
-            "attack) or the visitors had to wait for a CPU, or the visitors got less than "
-            f"{100 * QUIET_SHARE:.0f} % of their requested rate before the attack. These "
-            "percentages are unreliable."
+            f"{plural(loud, 'test is', 'tests are')} marked disturbed; the percentages there are "
+            "unreliable. The server (before the attack) or the visitors had to wait for a CPU, or "
+            f"the visitors got less than {100 * QUIET_SHARE:.0f} % of their requested rate before "
+            "the attack."
         )
     return found
 
@@ -216,7 +216,7 @@ def overview(
     record: Record, current: tuple[str, str] | None = None, *, titles: bool = False
 ) -> Table:
     """Return a table: a row for each attack, a column for each server. `current`: the server and
-    the attack that are being measured; `titles`: the attacks' titles in place of their shorter
+    the attack that are being measured; `titles`: show the attacks' titles instead of their
     names."""
     table = Table("<attack", *(f"<{subject}" for subject in record.subjects))
     for facts in record.attacks:

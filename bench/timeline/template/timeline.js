@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Play, step, zoom, and show the details of a call. The page already has the picture itself.
+// Play, step, zoom, and show the details of a call. The page already has the picture.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -14,9 +14,9 @@ let playing = null;
 
 const PAPER_PX = 840; // width of A4 landscape without the lanes' names
 const SIDES_PX = 224; // width of the lanes' names, the text after a lane's end, and the margins
-const LABEL_MARGINS_PX = 8; // left and right margin of a bar's label together
+const LABEL_MARGINS_PX = 8; // sum of both margins of a bar's label
 const TICK_PX = 48; // width of the longest label of the axis
-const LEAST_SCALE = 1.2; // pixels for a millisecond
+const LEAST_SCALE = 1.2; // pixels per millisecond
 const SHOWN_AROUND = 5; // source lines before and after the line that made the call
 
 function text(name, content, parent) {

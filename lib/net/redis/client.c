@@ -47,7 +47,7 @@ static bool is_stale(const struct redis_client *client) {
         return false;
     ssize_t count = recv(client->pipeline.source.descriptor, &byte, 1,
                          MSG_PEEK | MSG_DONTWAIT);
-    /* It is closed, has an error, or has bytes that were not requested. */
+    /* The connection is closed, has an error, or has unrequested bytes. */
     return count >= 0 || errno != EAGAIN;
 }
 
@@ -75,7 +75,7 @@ static int call_flags(const struct redis_pipeline *redis) {
     return sleeps ? 0 : MSG_DONTWAIT;
 }
 
-/* Sleeps until the socket is ready, the deadline or a signal. */
+/* Sleeps until the socket is ready, the deadline passes or a signal comes. */
 static void wait_until_ready(const struct redis_pipeline *redis) {
     int64_t left = time_left(redis);
     struct pollfd ready = {
@@ -85,10 +85,10 @@ static void wait_until_ready(const struct redis_pipeline *redis) {
     (void)poll(&ready, 1, left > 0 ? (int)left : 0);
 }
 
-/* Sends the rest of the command, and receives bytes that have come; sleeps if
-   it can do neither.  After the deadline the call continues only while bytes
-   are there (the server may have been suspended by SIGSTOP), and not for the
-   rest of an oversized reply. */
+/* Sends the rest of the command and receives bytes; sleeps if it can do
+   neither.  After the deadline the call continues only while bytes have already
+   come: the server may have been suspended (SIGSTOP).  An oversized reply then
+   fails. */
 static void continue_call(struct redis_pipeline *redis) {
     int flags = call_flags(redis);
     bool late = time_left(redis) <= 0;

@@ -153,7 +153,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now) {
     struct buffer *output = &pipeline->output;
 
-    /* Also false while the pipeline tries to reach a Redis that is down. */
+    /* If Redis is down, also false while this pipeline tries to connect. */
     if (!redis_claim_attempt(pipeline->server, now))
         return false;
     /* An unexpected reply would be taken for the reply to this command. */
@@ -293,7 +293,7 @@ static void take_reply(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->asked_at = now;
     pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     pipeline->tried = 0;
-    /* Written only if it changes: other processors have it in their caches. */
+    /* The address is written only if it changes: other processors cache it. */
     if (pipeline->server->shared->address != pipeline->address)
         pipeline->server->shared->address = pipeline->address;
     redis_report_reply(pipeline->server, now);
@@ -308,7 +308,7 @@ static bool accept_reply(struct redis_pipeline *pipeline,
         pause_rejected(pipeline, now);
         return false;
     }
-    /* If there is a reply too many, it is unknown which one is surplus. */
+    /* If there is one reply too many, it is unknown which reply that is. */
     bool surplus = pipeline->input.length > pipeline->taken;
     if (pipeline->expected == 0 || (pipeline->expected == 1 && surplus)) {
         fail_connection(pipeline, REDIS_UNEXPECTED, now);

@@ -58,7 +58,7 @@ struct redis_pipeline {
     struct resp_scan scan; /* of the first reply that was not taken */
 };
 
-/* `loop`: NULL if no event loop is to watch the connection; then
+/* `loop`: NULL if no event loop watches the connection; then
    redis_pipeline_watch() is not called. */
 void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
@@ -81,8 +81,8 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now);
 
 /* Flush sends queued commands, fill receives replies and returns true if bytes
-   have come.  Call both when the loop reports readiness, and flush also once in
-   a loop iteration.  `flags`: those of send(2) and recv(2). */
+   have come.  Call both when the loop reports readiness.  Also call flush once
+   in a loop iteration.  `flags`: those of send(2) and recv(2). */
 void redis_pipeline_flush(struct redis_pipeline *pipeline, int flags,
                           int64_t now);
 bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
@@ -117,7 +117,7 @@ void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
 /* Updates what the loop watches; call it once in a loop iteration. */
 void redis_pipeline_watch(struct redis_pipeline *pipeline);
 
-/* Returns the end of the pipeline's wait; INT64_MAX: it waits for nothing. */
+/* Returns the end of the pipeline's wait; INT64_MAX: it does not wait. */
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline);
 
 #endif

@@ -31,7 +31,7 @@ void redis_pool_destroy(struct redis_pool *pool) {
 }
 
 /* Releases the lock for some milliseconds, so that another thread can return a
-   connection.  (No condition variable: a shortage lasts for seconds.) */
+   connection.  (A condition variable is not needed: a shortage lasts long.) */
 static void wait_without_lock(struct redis_pool *pool, int delay) {
     pool->waiting++;
     pthread_mutex_unlock(&pool->lock);
@@ -68,7 +68,7 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     return client;
 }
 
-/* No longer new: another connection may begin (REDIS_NEW_AT_ONCE). */
+/* Lets another thread connect (REDIS_NEW_AT_ONCE). */
 static void mark_connected(struct redis_pool *pool,
                            struct redis_client *client) {
     pool->fresh -= client->fresh;

@@ -2,7 +2,7 @@
 /*
  * The Redis connections of a process, each lent for as long as it is needed.
  *
- * The connection given back last is lent first: its data is still in the
+ * The connection returned last is lent first, because its data is still in the
  * processor's cache.  The number of threads that connect at the same time is
  * limited (REDIS_NEW_AT_ONCE).  If Redis has no free connection
  * (redis_is_scarce()), a returned connection is kept only for threads that wait

@@ -42,8 +42,8 @@ struct redis_server {
 };
 
 /* Reads redis://[[user]:password@]host[:port][/database] or unix:/path and
-   looks the host name up, once: if the host gets another address, the server
-   must be started again.  An error prints one line and exits 1. */
+   looks the host name up, once: if the address changes, restart the server.  An
+   error prints one line and exits 1. */
 void redis_parse(struct redis_server *server, const char *url);
 
 /* Begins to connect to one of the addresses, without waiting.  Returns the

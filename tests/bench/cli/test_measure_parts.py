@@ -58,7 +58,7 @@ def measure(programs: Path, *words: str) -> int:
 
 
 def about(why: str, *parts: str) -> list[str]:
-    end = f" is left out: it is about {why}, which --servers does not name"
+    end = f" is left out: it measures {why}, which --servers does not name"
     return [part + end for part in parts]
 
 
@@ -81,11 +81,11 @@ def test_a_requested_part_that_cannot_be_measured_fails(
     assert measure(tmp_path, *words, "baseline") == 0
     assert measure(tmp_path, *words, "baseline,idle") == 1
     assert [(part.subjects, part.baselines) for part in swept] == [(("iterative",), True)] * 2
-    assert "idle is left out: it is about poll, epoll, which" in capsys.readouterr().out
+    assert "idle is left out: it measures poll, epoll, which" in capsys.readouterr().out
     assert measure(tmp_path, *words, "memory") == 1
     assert len(swept) == 2, "a sweep began without a part"
     assert (
-        "memory is left out: it is about poll, epoll, threading, which" in capsys.readouterr().out
+        "memory is left out: it measures poll, epoll, threading, which" in capsys.readouterr().out
     )
 
 

@@ -27,11 +27,11 @@ from bench.grade.building import BUILD_POINTS, Expected, make_site
 from bench.grade.findings import FAULTS, OVER, TEXTS, Failed, FaultFile, Grade
 from bench.grade.scene import Scene
 from bench.grade.server import TIMEOUT
-from bench.grade.stages import STAGES, comparing
+from bench.grade.stages import STAGES, comparing, situations
 from bench.grade.stages.clients import exchange, require_saved
-from bench.grade.stages.comparing import OPEN, Pair, Requests, Sent, cause
+from bench.grade.stages.comparing import LARGE, OPEN, Pair, Requests, Sent, cause
 from bench.grade.stages.racing import MORE_TIMEOUT
-from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps
+from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps, take
 from bench.grade.stages.situations import FILE as SITUATIONS
 from bench.grade.trying import Stage, World
 from bench.host.project import ROOT, declaration
@@ -363,6 +363,8 @@ GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"
 BAD = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 MISSING = b"HTTP/1.1 404 Not Found\r\n\r\n"
 CLOSES = GOOD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+UNAVAILABLE = BAD.replace(b"400", b"503")
+LARGE_FILE = GOOD.replace(b"1\r", b"%d\r" % (LARGE + 1)) + bytes(LARGE + 1)
 
 
 @pytest.mark.parametrize(
@@ -381,6 +383,9 @@ CLOSES = GOOD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
         (b"/", CLOSES + OPEN, CLOSES, "never-closes"),
         (b"/", GOOD + OPEN, GOOD, "ignores-end"),
         (b"/guestbook", BAD.replace(b"400", b"503"), GOOD, "no-redis"),
+        (b"/guestbook", GOOD, BAD.replace(b"Connection", b"X"), "wrong-answer"),
+        (b"/", b"\n" + GOOD, GOOD, "wrong-length"),
+        (b"/", LARGE_FILE[:-1] + OPEN, LARGE_FILE, "short-write"),
     ],
 )
 def test_a_difference_from_the_reference_server_is_named(
@@ -423,6 +428,33 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
     assert found.value.fault == fault
     shown = f"{count} requests on a connection" if count > 1 else "the request b'b' was answered"
     assert found.value.seen.startswith(shown)
+
+
+@pytest.mark.parametrize(
+    ("usual", "mine", "its", "alone", "fault"),
+    [
+        ("redis-stops-all", GOOD + b"1x", GOOD + b"1y", GOOD + b"2x", "wrong-answer"),
+        ("redis-stops-all", BAD, UNAVAILABLE, BAD, "redis-stops-all"),
+        ("redis-not-back", UNAVAILABLE, GOOD, GOOD, "redis-not-back"),
+        ("redis-not-back", BAD, GOOD, BAD, "wrong-answer"),
+        (None, b"", GOOD + b"1x", GOOD + b"2x", "state-left"),
+        (None, GOOD + b"1x", GOOD + b"1y", GOOD + b"2y", "state-left"),
+    ],
+)
+def test_a_difference_in_a_situation_is_named(
+    monkeypatch: pytest.MonkeyPatch, usual: Any, mine: bytes, its: bytes, alone: bytes, fault: str
+) -> None:
+    """A situation explains a wrong status, not a wrong page. State is left only if the same request
+    gets the right response on a new connection; the number of visits (1, 2) does not count."""
+    pair = answering(monkeypatch, lambda _: False)
+    monkeypatch.setattr(situations, "responses", lambda *_: alone)
+    actors: Any = tuple(
+        SimpleNamespace(step=lambda _, got=got: lambda *_: got, clients={b"a": None})
+        for got in (mine, its)
+    )
+    with pytest.raises(Failed) as found:
+        take(pair, actors, b"ask a GET /guestbook HTTP/1.1", usual)
+    assert found.value.fault == fault
 
 
 def answered_scene(folder: Path, seed: int = 1) -> Any:

@@ -82,7 +82,7 @@ def test_a_rank_is_shared_only_without_significant_differences(
 def test_a_load_generator_at_its_limit_makes_it_a_ranking_by_cost() -> None:
     found = ranking(runs("a", (100, 101, 102)), runs("b", (90, 91, 92), "load"))
     assert found.by == "cpu"
-    assert "what a full core could serve" in found.title
+    assert "the capacity of a full core" in found.title
     assert [round(one.spread.median) for one in found.ranked] == [505, 455]
     assert found.why == (
         "Not by measured rates, because not all servers were at their limit even with 20 % of a "
@@ -111,7 +111,7 @@ def test_a_missing_quota_is_reported(slicing: str | None, said: bool) -> None:
     cells = [runs("a", (100,), conditions=WHOLE), runs("b", (200,), "load", WHOLE)]
     found = ranking(*cells, slicing=slicing)
     assert found.by == "cpu"
-    assert found.why.endswith("could not give servers a CPU quota (--quota).") == said
+    assert found.why.endswith("does not support CPU quotas for servers (--quota).") == said
 
 
 def test_a_run_in_which_the_server_was_not_the_limit_does_not_count() -> None:

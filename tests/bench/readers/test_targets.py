@@ -141,7 +141,7 @@ def test_an_expectation_without_data_is_not_met() -> None:
     with out.capture() as capture:
         assert targets.show(found, [Expect(limit=25), nowhere], out) == 0
         assert targets.show(found, [Expect(limit=25), nowhere], out, every=True) == 1
-    assert "expect[2] applies to nothing that was measured" in capture.get()
+    assert "expect[2] applies to no measured configuration" in capture.get()
     assert "1 of 2 met" in capture.get()
 
 

@@ -129,8 +129,8 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
     assert baseline[1].process
     baseline[1].process.cpu_us_per_request = 22.5  # 1.023; the median is 1.026
     assert words.cautions(found)[1:] == [
-        "The baseline costs more than the server itself: epoll (redirect). This shows only "
-        "that the two costs are close."
+        "The baseline costs more than the server itself: epoll (redirect). This only means "
+        "that the two costs are nearly equal."
     ]
     baseline[0].state, baseline[0].reason = "failed", Reason(label="reset", text="it was reset")
     found.state = "interrupted"
@@ -138,7 +138,7 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
     assert state.startswith("The sweep was not completed")
     assert bad == "1 run has no figure: it was reset"
     assert words.headline(found) == "A redirect costs epoll 21.0 µs of CPU time"
-    assert words.headline(results()).startswith("Where the microseconds")
+    assert words.headline(results()) == "The CPU cost of a request"
 
 
 def test_an_optimisation_that_costs_time_is_reported() -> None:
@@ -151,7 +151,7 @@ def test_an_optimisation_that_costs_time_is_reported() -> None:
     )
     assert said == (
         "`more` saves most: without it a request costs 30% more (redirect). "
-        "Cheaper without: `gather` (redirect: -20%)."
+        "A request is cheaper without: `gather` (redirect: -20%)."
     )
     assert words.brought([optimisation("defer")]) == "No significant difference: `defer`."
     (row,) = words.difference_table([optimisation("more", 1.2, 1.3, 0.95)]).rows

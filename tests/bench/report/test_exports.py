@@ -239,7 +239,7 @@ def test_the_table_of_several_runs() -> None:
         run.lower_bound, run.bottleneck = True, "load"
     row = table_of(*runs)
     assert row["requests/s"] == ("≥ 40,000", "39,000–47,000")
-    assert row["state"] == ("≥ valid, load generator at its limit", "1 of 3 runs far off")
+    assert row["state"] == ("≥ valid, load generator at its limit", "outliers: 1 of 3 runs")
     assert row["p99"] == ("3", ""), "p99 is not a bound, and is equal in all runs"
 
 

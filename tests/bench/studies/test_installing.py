@@ -106,7 +106,7 @@ def test_large_downloads_need_permission(
         assert machine.installed == ["package:java-package", "package:ruby-package"]
     else:
         assert not machine.installed
-        assert "Not fetched" in machine.said[-1]
+        assert "Not downloaded" in machine.said[-1]
 
 
 def test_only_install_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_downloads_of_builds_are_listed(monkeypatch: pytest.MonkeyPatch) -> None
     assert not machine.installed
     (said,) = machine.said
     assert "about 76.0 MB (go 76.0 MB, run 76.0 MB;" in said
-    assert said.endswith("76.0 MB of it when the servers are built")
+    assert said.endswith("of which 76.0 MB when the servers are built")
 
 
 @pytest.mark.parametrize(("answer", "fetched"), [("y", True), ("n", False), (None, False)])
@@ -152,7 +152,7 @@ def test_large_downloads_of_builds_need_permission(
     assert "about 127.0 MB (ruby 9.0 MB, fast 118.0 MB, go 76.0 MB;" in machine.said[0]
     assert bool(machine.installed) == fetched
     # fast is left out for another reason: a program that its build needs is missing.
-    reason = "go is left out: its build would fetch Go, modules; give --yes to allow it"
+    reason = "go is left out: its build would download Go, modules; give --yes to allow it"
     assert left_out == ({} if fetched else {"go": reason})
     assert (reason in machine.said) != fetched
 

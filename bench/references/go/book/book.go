@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
 // Package book makes the guestbook page of the seven servers in the usual way for Go: html/template
-// for the page, go-redis for its content. Redis gets the same three commands, one after another, and
-// the template is the same. Connections to Redis come from the pool of go-redis, with its default
-// size. The reference server `fasthttp` uses the content, with another template engine.
+// for the page, go-redis for its content. The template and the three commands to Redis are those of
+// the seven servers. Connections to Redis come from the pool of go-redis, with its default size. The
+// reference server `fasthttp` uses the content with another template engine.
 package book
 
 import (
@@ -54,8 +54,8 @@ func New(root, redisURL string) (*Book, error) {
 }
 
 // Page counts a visitor and writes the page into a buffer. It returns an error if Redis cannot be
-// reached. The buffer gives the length before the first byte is sent: without a length, HTTP/1.0
-// cannot keep the connection.
+// reached. With a buffer, the length is known before the first byte is sent, which HTTP/1.0 needs to
+// keep the connection.
 func (b *Book) Page(ctx context.Context, to *bytes.Buffer) error {
 	content, err := b.Load(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ function serve(string $path): void
 {
     if (isset(REDIRECTS[$path])) {
         header('Location: /guestbook', true, REDIRECTS[$path]);
-        header('Content-Length: 0'); // without it, nginx does not know the length
+        header('Content-Length: 0'); // otherwise nginx cannot send the length
         return;
     }
     if ($path === '/sorted') {

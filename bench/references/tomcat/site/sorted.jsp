@@ -44,7 +44,7 @@
     }
 %>
 <%
-    // The buffer holds the whole page: then Tomcat knows its length, and HTTP/1.0 can keep the connection.
+    // The buffer holds the whole page, so Tomcat sends its length, and HTTP/1.0 can keep the connection.
     response.setBufferSize(128 * 1024);
 %>
 <!DOCTYPE html>

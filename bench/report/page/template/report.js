@@ -16,7 +16,7 @@
     scale: { x: "log", y: "linear" },
   };
   const views = new Map();
-  // Charts are drawn and changed one after another; a choice made meanwhile waits in a queue.
+  // Charts are drawn and changed one after another; new choices wait in a queue.
   let drawing = Promise.resolve();
   const inTurn = (job) => (drawing = drawing.then(job));
   let asked = false;
@@ -43,14 +43,14 @@
     return typeof said === "string" ? said : (said[state.level] ?? "");
   };
 
-  /* A chart is as wide as its container, axes included. Vega-Lite's width "container" sets an autosize,
-     and Vega-Lite warns about this if a chart has a row for each server. So `fitted` sets Vega's autosize. */
+  /* A chart with its axes is as wide as its container. Vega-Lite's own option for this (width "container")
+     causes a warning for charts with a row for each server, so `fitted` sets Vega's autosize. */
   const PICTURE = 820;
   const fitted = (compiled) => ({ ...compiled, autosize: { type: "fit-x", contains: "padding" } });
   const roomOf = (figure) => figure.querySelector(".chart").clientWidth || PICTURE;
 
-  /* Returns a whole specification. On the page colours are CSS variables, so a theme needs no redraw,
-     and the row of buttons is the legend of the servers; a downloaded picture has its own legend. */
+  /* Returns a whole specification. On the page, colours are CSS variables, so a new theme needs no redraw.
+     The row of buttons is the legend of the servers; a downloaded picture has its own legend. */
   const specification = (key, forPage) => {
     const exhibit = data.exhibits[key];
     const colour = forPage ? (name) => `var(--${name})` : (name) => data.light[name] ?? `@${name}`;
@@ -90,7 +90,7 @@
     views.set(key, view);
   };
 
-  const take = async (figure, kind) => {
+  const download = async (figure, kind) => {
     const { view } = await embed(document.createElement("div"), specification(figure.dataset.exhibit, false), {});
     const link = document.createElement("a");
     link.download = `${figure.dataset.exhibit}.${kind}`;
@@ -100,7 +100,7 @@
     view.finalize();
   };
 
-  // ---- What appears under the pointer ---------------------------------------------------------
+  // ---- Tooltips -------------------------------------------------------------------------------
 
   const figureText = (value) => {
     const size = Math.abs(value);
@@ -113,12 +113,12 @@
     made.append(...children);
     return made;
   };
-  const NO_NEWS = ["overflows", "drops", "retransmits", "forgotten"]; // these are not shown while they are 0
+  const HIDDEN_IF_ZERO = ["overflows", "drops", "retransmits", "forgotten"];
   const cardOf = (cell) => {
     const runs = cell.runs === 1 ? "one run" : `median of ${cell.runs} runs`;
     const head = element("b", `${cell.subject} at ${cell.level.toLocaleString("en")} connections`);
-    const said = (m) => cell[m.key] != null && !(NO_NEWS.includes(m.key) && cell[m.key] === 0)
-      && !(cell.hosts && m.unit === "cores"); // the rows of the hosts show this figure
+    const said = (m) => cell[m.key] != null && !(HIDDEN_IF_ZERO.includes(m.key) && cell[m.key] === 0)
+      && !(cell.hosts && m.unit === "cores"); // the rows of the hosts show this figure instead
     const rows = data.metrics.filter(said).map((m) => {
       const low = cell[`${m.key}_low`], high = cell[`${m.key}_high`];
       const spread = low == null ? "" : `${figureText(low)} – ${figureText(high)}`;
@@ -133,7 +133,7 @@
       rows.push(element("tr", "", element("td", `${name}: CPU`), wide));
     }
     const notes = [rows.length ? runs : `${cell.label ?? cell.status}: ${cell.reason ?? ""}`];
-    if (cell.outliers) notes.push(`${cell.outliers} of them far from the others`);
+    if (cell.outliers) notes.push(`outliers: ${cell.outliers}`);
     if (cell.limit) notes.push(cell.limit);
     return [head, element("table", "", ...rows), element("small", notes.join("; "))];
   };
@@ -206,7 +206,7 @@
     state.scale[axis] = event.target.checked ? "log" : "linear";
     inTurn(() => draw(event.target.closest("figure")));
   });
-  for (const button of all("[data-take]")) button.addEventListener("click", () => take(button.closest("figure"), button.dataset.take));
+  for (const button of all("[data-take]")) button.addEventListener("click", () => download(button.closest("figure"), button.dataset.take));
   for (const head of all("#figures thead th")) head.addEventListener("click", () => {
     const up = head.getAttribute("aria-sort") !== "ascending";
     for (const other of head.parentElement.cells) other.setAttribute("aria-sort", "none");
@@ -222,22 +222,22 @@
     body.append(...all("tr", body).sort(compare));
   });
 
-  // The chosen theme is stored, unless the browser has no storage for a file.
-  const remembered = (value) => {
+  // The chosen theme is stored, unless the browser has no storage for local files.
+  const storedTheme = (value) => {
     try {
       if (value === undefined) return localStorage.getItem("theme") ?? "";
       localStorage.setItem("theme", value);
     } catch { /* no storage */ }
     return value ?? "";
   };
-  const wear = (theme) => { if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme; };
-  byId("theme").value = remembered();
-  wear(byId("theme").value);
-  byId("theme").addEventListener("change", (event) => { wear(event.target.value); remembered(event.target.value); });
+  const applyTheme = (theme) => { if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme; };
+  byId("theme").value = storedTheme();
+  applyTheme(byId("theme").value);
+  byId("theme").addEventListener("change", (event) => { applyTheme(event.target.value); storedTheme(event.target.value); });
   addEventListener("beforeprint", () => all(".how").forEach((details) => { details.open = true; }));
   addEventListener("afterprint", () => all(".how").forEach((details) => { details.open = false; }));
-  // Scrolling moves the chart away from the pointer, so the tip is hidden. The event comes a frame
-  // later; a tip that was shown at the new position meanwhile must stay.
+  // Scrolling hides the tip. The event comes a frame later, so a tip that was shown after the scroll must
+  // stay.
   addEventListener("scroll", () => {
     if (String(whereScrolled()) !== String(shownAt)) byId("tip").hidden = true;
   }, { passive: true });

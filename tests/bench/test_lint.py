@@ -47,7 +47,6 @@ def test_a_file_without_a_licence(folder: Path) -> None:
 
 
 def test_a_folder_of_another_user(folder: Path) -> None:
-    """scripts/lint.sh checks a folder that belongs to another user."""
     (folder / "not-ours").touch()
     if run(folder, "git", "ls-files").returncode == 0:
         pytest.skip("this git accepts folders of any user")

@@ -15,10 +15,12 @@ import pytest
 from bench.cli.main import INTERRUPTED, READER_LEFT, USAGE_ERROR, main
 from bench.faults import copying
 from bench.host.project import ROOT
+from bench.records.values import toml_of
 
 from ..report.conftest import RECORDED
 from ..whole_sweep import hosts_file, needs_a_sweep
 
+CASES = toml_of(Path(__file__).with_name("former.toml"))
 BENCH = (sys.executable, "-m", "bench")
 RESULTS = str(RECORDED / "version3.json")
 
@@ -41,7 +43,6 @@ def test_a_closed_standard_output_gives_no_traceback(words: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
 def test_a_full_disk_is_reported_but_a_closed_output_is_not(words: tuple[str, ...]) -> None:
-    """The command reports a full disk, but not a standard output that its caller has closed."""
     shell = ("sh", "-c", '"$@" >&-', "sh", *BENCH)
     closed = subprocess.run([*shell, *words], cwd=ROOT, capture_output=True, text=True)
     assert closed.stdout + closed.stderr == ""
@@ -73,24 +74,10 @@ def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
-@pytest.mark.parametrize(
-    ("former", "today"),
-    [
-        ("hint 01", "fault --hint=1 01"),
-        ("hint 01 --step answer", "fault 01 --hint answer"),
-        ("targets nowhere", "report --targets nowhere"),
-        ("capacity nowhere --fleets=5", "report nowhere --capacity=5"),
-        ("expected 6-fault", "slides --expected 6-fault"),
-        (
-            "torture --servers floor-poll,floor-epoll",
-            "torture --servers baseline-poll,baseline-epoll",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("former", "today"), CASES["former"])
 def test_former_commands_work_and_print_the_new_one(
     former: str, today: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A former command prints the new command's name, and does what the new command does. 0.2 s."""
     status = main(former.split())
     out, err = capsys.readouterr()
     assert err.splitlines()[0] == f"zerohttpd: {former.partition(' ')[0]} is now: zerohttpd {today}"

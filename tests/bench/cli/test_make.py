@@ -75,23 +75,23 @@ def test_the_folder_may_have_a_quote_in_its_name(tmp_path: Path) -> None:
     assert unit["directory"] == str(folder)
 
 
-@pytest.mark.parametrize("target", ["study", "new", "grade", "grade-all"])
-def test_a_missing_value_is_reported_before_an_installation(target: str, tmp_path: Path) -> None:
+MISTAKES = {
+    "study": "give a file, for example: make study ",
+    "new": "give a name, for example: make new ",
+    "grade": "give a server, for example: make grade ",
+    "grade-all": "give a folder, for example: make grade-all ",
+    "fault N=": "give a number, for example: make fault N=07",
+    "bench HOSTS=mine.ini": "HOSTS=mine.ini: no such file; give an inventory or lab",
+    "serv": "there is no target serv; make help lists",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_reported_before_an_installation(words: str, tmp_path: Path) -> None:
     """In this folder the installation would fail, because there is no scripts/setup.sh."""
     shutil.copy(ROOT / "Makefile", tmp_path)
-    said = run("make", target, cwd=tmp_path, status=2)
-    assert said.stdout.startswith("give a ")
-    assert f"for example: make {target} " in said.stdout
-
-
-def test_a_misspelt_target_names_the_command_that_lists_all() -> None:
-    assert "there is no target serv; make help lists" in run("make", "serv", status=2).stderr
-
-
-def test_a_missing_inventory_is_reported_before_an_installation(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    said = run("make", "bench", "HOSTS=mine.ini", cwd=tmp_path, status=2).stderr
-    assert "HOSTS=mine.ini: no such file; give an inventory or lab" in said
+    done = run("make", *words.split(), cwd=tmp_path, status=2)
+    assert MISTAKES[words] in done.stdout + done.stderr
 
 
 def test_what_is_built_is_no_message() -> None:
@@ -124,7 +124,6 @@ def test_confined_with_another_c_library(tmp_path: Path) -> None:
 
 
 def test_a_server_whose_library_is_missing_is_left_out(tmp_path: Path) -> None:
-    """`make all` leaves out a server whose library is missing, and prints the reason (0.1 s)."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     (tmp_path / "08_none").mkdir()
     (tmp_path / "08_none" / "main.c").write_text("#error it needs a library\n")
@@ -136,7 +135,6 @@ def test_a_server_whose_library_is_missing_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ldflags", ["-lm", "-l;id>option;", "-l`id>option`"])
 def test_a_students_folder_runs_no_command(tmp_path: Path, ldflags: str) -> None:
-    """`make help` runs no command from `ldflags` or from the name of a file."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     mine = tmp_path / "08_mine"
     mine.mkdir()

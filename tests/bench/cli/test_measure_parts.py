@@ -65,8 +65,6 @@ def about(why: str, *parts: str) -> list[str]:
 def test_each_part_measures_only_the_chosen_servers(
     swept: list[Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each part measures only the chosen servers. The exit status is 0, although parts about other
-    servers are left out."""
     assert measure(tmp_path, "--servers", "poll") == 0
     assert {part.subjects for part in swept} == {("poll",)}
     modes = [part.values("mode") for part in swept]
@@ -94,8 +92,6 @@ def test_a_requested_part_that_cannot_be_measured_fails(
 def test_reference_servers_are_measured_with_the_chosen_server(
     swept: list[Plan], tmp_path: Path
 ) -> None:
-    """Reference servers are measured with the chosen server. The sweep leaves out a missing
-    reference server, and the exit status is then 1."""
     assert measure(tmp_path, "--servers", "epoll", "--only", "guestbook") == 0
     assert measure(tmp_path, "--servers", "epoll", "--only", "small", "guestbook") == 1
     subjects = [part.subjects for part in swept[2:]]

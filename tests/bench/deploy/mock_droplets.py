@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 TOKEN = "a-secret-that-nobody-prints"
 LOOKS_UNTIL_LISTED = 1
 LOOKS_UNTIL_ACTIVE = 3
-LOOKS_UNTIL_GONE = 2
+LOOKS_UNTIL_GONE = 1
 LARGEST_PAGE = 4
 """A few items fill several pages, whatever page size is requested."""
 

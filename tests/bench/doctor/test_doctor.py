@@ -21,9 +21,11 @@ from bench.records.environment import UNLIMITED, DoctorLine, Finding, Limit, Sys
 from bench.records.errors import UserError
 from bench.records.figures import Balancer, Role
 from bench.records.plan import Plan, RunSpec
+from bench.records.values import toml_of
 from bench.stations.site import load_hosts
 from bench.studies.runs import runs_in_order
 
+CASES = toml_of(Path(__file__).with_name("doctor.toml"))
 ROOMY = SystemLimits(
     descriptors=100_000,
     somaxconn=65_535,
@@ -70,42 +72,10 @@ def test_a_good_machine() -> None:
         assert word in topics
 
 
-@pytest.mark.parametrize(
-    ("facts", "topic", "fix"),
-    [
-        (
-            {"governors": ("performance", "powersave")},
-            "CPU frequency governor",
-            "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
-        ),
-        (
-            {"busy": 0.4, "busiest": "77 (firefox)"},
-            "other load on the machine",
-            "ps -o pid,user,etime,args -p 77   (then end the process, if it is yours)",
-        ),
-        (
-            {"redis": REDIS | {"save": "3600 1"}, "redis_url": "redis://h"},
-            "Redis persistence",
-            "redis-cli -u redis://h config set save ''",
-        ),
-        (
-            {"redis": REDIS | {"maxclients": "500"}, "redis_url": "redis://h"},
-            "Redis maxclients",
-            "redis-cli -u redis://h config set maxclients 1064",
-        ),
-        (
-            {"conntrack": (60_000, 65_536)},
-            "tracked connections (nf_conntrack_max)",
-            "sudo sysctl -w net.netfilter.nf_conntrack_max=142000",
-        ),
-        ({"ab": None}, "ab (Apache Bench)", "scripts/setup.sh bench"),
-        (
-            {"cpus": 1},
-            "CPUs for this program",
-            "use a machine with two CPUs (the results record the number of CPUs)",
-        ),
-    ],
-)
+NO_AB = [{"ab": None}, "ab (Apache Bench)", "scripts/setup.sh bench"]
+
+
+@pytest.mark.parametrize(("facts", "topic", "fix"), [*CASES["problems"], NO_AB])
 def test_each_problem_has_its_fix(facts: dict[str, object], topic: str, fix: str) -> None:
     (found,) = unwell(lines(**facts))
     assert (found.topic, found.fix) == (topic, fix)
@@ -206,36 +176,12 @@ def test_the_limit_of_ab_counts_only_its_connections() -> None:
     assert not any(why_impossible(run, found) for run in possible)
 
 
-@pytest.mark.parametrize(
-    ("levels", "limits"),
-    [
-        ((20, 1000, 15_000), {}),
-        ((20_001,), {"ab_ceiling": 200_000}),
-        ((5000,), {"syn_backlog": 128, "syn_cookies": 1}),
-        ((100,), {"ports": 28_232, "time_wait_reuse": 2}),
-        ((100,), {"requests": 28_000, "ports": 28_232, "time_wait_reuse": 0}),
-        ((14_000,), {"ports": 28_232}),
-    ],
-)
+@pytest.mark.parametrize(("levels", "limits"), CASES["enough"])
 def test_limits_that_are_large_enough(levels: tuple[int, ...], limits: dict[str, int]) -> None:
     assert findings(levels, **limits) == []
 
 
-@pytest.mark.parametrize(
-    ("forbids", "limit", "enough", "others", "fix"),
-    [
-        (True, "ab_ceiling", 5000, {}, ""),
-        (True, "descriptors", 5000 + 64, {}, "prlimit --pid $$ --nofile=5064:5064   (in this"),
-        (True, "ports", 5000, {}, 'net.ipv4.ip_local_port_range="1024 65535"'),
-        (False, "ports", 2 * 5000, {}, 'net.ipv4.ip_local_port_range="1024 65535"'),
-        (False, "ports", 30_000, {"time_wait_reuse": 0}, "sysctl -w net.ipv4.tcp_tw_reuse=1"),
-        (False, "somaxconn", 5000, {}, "sysctl -w net.core.somaxconn=65535"),
-        # The kernel reserves a quarter of the backlog: 1,666.
-        (False, "syn_backlog", 6666, {"syn_cookies": 0}, "net.ipv4.tcp_max_syn_backlog=65535"),
-        (False, "time_wait_memory", 30_000, {}, "sysctl -w net.ipv4.tcp_max_tw_buckets=600000"),
-        (False, "tasks", 5000, {"tasks_fix": "echo max | sudo tee x"}, "echo max | sudo tee x"),
-    ],
-)
+@pytest.mark.parametrize(("forbids", "limit", "enough", "others", "fix"), CASES["one_less"])
 def test_one_less_than_enough(
     forbids: bool, limit: str, enough: int, others: dict[str, object], fix: str
 ) -> None:
@@ -265,14 +211,7 @@ def test_impossible_findings_come_first_and_give_the_reason() -> None:
     assert why_impossible(spec(100), found) is None
 
 
-@pytest.mark.parametrize(
-    ("port_range", "reserved", "ports"),
-    [
-        ("32768\t60999\n", "\n", 28_232),
-        ("1024 65535", "8080,9000-9002,70", 64_512 - 4),
-        ("5000 5000", "", 1),
-    ],
-)
+@pytest.mark.parametrize(("port_range", "reserved", "ports"), CASES["ports"])
 def test_usable_ports(port_range: str, reserved: str, ports: int) -> None:
     assert usable_ports(port_range, reserved) == ports
 
@@ -345,18 +284,7 @@ def test_a_good_file_of_hosts(file: Path) -> None:
     assert load_hosts(file).nginx is None
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"servers": []}, "servers: List should have at least 1 item"),
-        ({"redis": {"name": "redis", "address": "10.0.0.1", "agent": []}}, "redis.agent: "),
-        ({"load": {"name": "a", "address": "10.77.0.1"}}, "two hosts have the name a"),
-        ({"load": {"name": "l", "address": "http://x/"}}, "load.address: is not an IPv4 address"),
-        ({"load": {"name": "l", "address": "::1"}}, "load.address: is not an IPv4 address"),
-        ({"load": {"name": "l", "address": "h", "agents": []}}, "load.agents: "),
-        ({"more": 1}, "more: "),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), CASES["hosts_file"])
 def test_an_error_in_the_file_of_hosts_is_located(
     file: Path, change: dict[str, object], words: str
 ) -> None:
@@ -380,16 +308,7 @@ def run(level: int, balancer: Balancer = "none") -> RunSpec:
     return RunSpec("epoll", conditions, level, 1, 1000, 10.0)
 
 
-@pytest.mark.parametrize(
-    ("host", "change", "limit"),
-    [
-        ("load", {"ab_ceiling": 5000}, "load: concurrency of ab"),
-        ("load", {"descriptors": 5000}, "load: open descriptors of a process"),
-        ("load", {"ports": 5000}, "load: ports for outgoing connections (ip_local_port_range)"),
-        ("server", {"descriptors": 5000}, "server: open descriptors of a process"),
-        ("nginx", {"ports": 5000}, "nginx: ports for outgoing connections (ip_local_port_range)"),
-    ],
-)
+@pytest.mark.parametrize(("host", "change", "limit"), CASES["impossible"])
 def test_a_level_is_impossible_where_it_matters(
     host: str, change: dict[str, int], limit: str
 ) -> None:
@@ -398,16 +317,7 @@ def test_a_level_is_impossible_where_it_matters(
     assert (fine, found.limit) == (None, limit)
 
 
-@pytest.mark.parametrize(
-    ("balancer", "host", "change"),
-    [
-        ("close", "server", {"ports": 100, "ab_ceiling": 100, "time_wait_reuse": 0}),
-        ("close", "load", {"somaxconn": 100, "tasks": 100, "time_wait_memory": 100}),
-        ("close", "nginx", {"descriptors": 1024, "tasks": 100}),
-        ("close", "redis", {"descriptors": 100, "ports": 100, "somaxconn": 100}),
-        ("none", "nginx", {"ports": 100}),
-    ],
-)
+@pytest.mark.parametrize(("balancer", "host", "change"), CASES["others"])
 def test_limits_of_other_hosts(balancer: Balancer, host: str, change: dict[str, int]) -> None:
     assert on_hosts([run(10_000, balancer)], host, **change) == []
 

@@ -9,7 +9,6 @@ tests/e2e/ itself shows that the test passes without the fault.
 import os
 import re
 import shutil
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -111,14 +110,6 @@ def test_a_student_s_id_always_draws_the_same_fault_and_a_class_draws_all() -> N
         make_fault(["07", "--student", "ada"])
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a copy without a fault, which the tests only read."""
-    folder = tmp_path_factory.mktemp("copies") / "copy"
-    make_copy(folder)
-    return folder
-
-
 def test_the_ticket_hides_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The ticket does not name the fault, and the copy has no patch, list of faults or history."""
     copy = tmp_path / "copy"
@@ -134,8 +125,10 @@ def test_the_ticket_hides_the_name(tmp_path: Path, capsys: pytest.CaptureFixture
         assert chosen.name not in chosen.complaint
 
 
-def test_the_copy_is_a_project_of_its_own(copy: Path) -> None:
+def test_the_copy_is_a_project_of_its_own(tmp_path: Path) -> None:
     """The copy's commands use its files. If a command is missing, the error names the original."""
+    copy = tmp_path / "copy"
+    make_copy(copy)
     code = "import bench.host.project as p, pydantic; print(p.ROOT)"
     for command in (
         [".venv/bin/python", "-c", code],
@@ -153,25 +146,15 @@ def test_the_copy_is_a_project_of_its_own(copy: Path) -> None:
 def test_a_deleted_file_does_not_stop_a_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copy is made although a file that git lists has been deleted."""
     monkeypatch.setattr(copying, "project_files", lambda *_, **__: ["gone.txt", "Makefile"])
     make_copy(tmp_path)
     assert (tmp_path / "Makefile").read_bytes() == (ROOT / "Makefile").read_bytes()
     assert not (tmp_path / "gone.txt").exists()
 
 
-def make(*words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    return run("make", "--no-print-directory", *words, status=status)
-
-
-def test_without_a_number_make_asks_for_one() -> None:
-    said = make("fault", "N=", status=2).stdout
-    assert said.strip() == "give a number, for example: make fault N=07"
-
-
 def test_a_students_work_is_not_removed() -> None:
     """`make clean` keeps the folder of copies. git ignores it, so no copy contains another copy."""
-    removed = [ROOT / word for word in make("-n", "clean").stdout.split()[2:]]
+    removed = [ROOT / word for word in run("make", "-n", "clean").stdout.split()[2:]]
     assert ROOT / "build" in removed
     assert not {COPIES, *COPIES.parents} & set(removed)
     ignored = (ROOT / ".gitignore").read_text().splitlines()

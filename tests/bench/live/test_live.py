@@ -85,7 +85,6 @@ def test_the_verdict_fits_the_waits(line: str) -> None:
 
 @pytest.mark.slow
 def test_a_slow_redis_is_applied_to_each_server_and_undone(serve: Serve) -> None:
-    """The verdict on each of the seven servers names a slow Redis until it is fast again. 8 s."""
     served = serve(" ".join(SERVERS))
     events = served.every()
     next(events)

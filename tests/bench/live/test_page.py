@@ -38,7 +38,6 @@ def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
 def test_one_silent_client_delays_the_iterative_server_and_not_the_event_loop(
     serve: Serve, opened: Callable[..., Page]
 ) -> None:
-    """/live shows two servers side by side; a silent client delays only one of them. 10 s."""
     served = serve("iterative epoll")
     page = opened(served, viewport={"width": 1500, "height": 1000})
     one, loop = (page.locator(f"[data-server={name}]") for name in ("iterative", "epoll"))

@@ -14,9 +14,11 @@ from bench.records.points import data_points
 from bench.records.results import Results
 from bench.records.run import Reason, Run
 from bench.records.store import load, save
+from bench.records.values import toml_of
 
 from ..report.made import made_run, of_memory, results_of
 
+CASES = toml_of(Path(__file__).with_name("compare.toml"))
 RECORDED = Path(__file__).parents[1] / "report" / "recorded"
 
 
@@ -38,26 +40,7 @@ def sweep(costs: dict[str, Sequence[float]] | None = None, **rates: Sequence[flo
     return results_of(runs)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        ((1000, 990, 1010), (1200, 1190, 1210), "better"),
-        ((1000, 990, 1010), (800, 790, 810), "worse"),
-        ((1000, 990, 1010), (1020, 1015, 1025), "same"),
-        ((1000, 700, 1300), (1250, 1200, 1280), "same"),
-        ((1000, 1001, 999), (1035, 1036, 1034), "better"),
-        ((1000, 700, 1010), (1380, 1005, 1400), "same"),
-        ((1000, 700, 1010), (1380, 1010, 1400), "same"),
-        ((1380, 1010, 1400), (1000, 700, 1010), "same"),
-        ((1000,), (1000, 1300, 1310), "same"),
-        ((1000, 1300, 1310), (1000,), "same"),
-        ((1000,), (1080,), "same"),
-        ((1000,), (1200,), "better"),
-        ((1000,), (0,), "changed"),
-        ((1000,), (), "gone"),
-        ((), (1000,), "new"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "said"), CASES["noise"])
 def test_only_changes_beyond_the_noise_are_reported(
     before: Sequence[float], after: Sequence[float], said: str
 ) -> None:
@@ -66,19 +49,7 @@ def test_only_changes_beyond_the_noise_are_reported(
     assert change.cpu is None
 
 
-BASELINE, SLOWED = (40.0, 41.0), (60.0, 72.0)
-
-
-@pytest.mark.parametrize(
-    ("baselines", "cost", "said"),
-    [
-        ((BASELINE, SLOWED), (75.0, 90.0), "same"),
-        ((BASELINE, BASELINE), (75.0, 78.0), "worse"),
-        ((BASELINE, BASELINE), (30.0, 31.0), "better"),
-        ((), (75.0, 90.0), "worse"),  # the machine may have become slower
-        ((BASELINE[:1], SLOWED[:1]), (75.0, 78.0), "worse"),
-    ],
-)
+@pytest.mark.parametrize(("baselines", "cost", "said"), CASES["slower"])
 def test_a_machine_that_became_slower_is_no_worse_server(
     baselines: Sequence[Sequence[float]], cost: Sequence[float], said: str
 ) -> None:
@@ -108,19 +79,7 @@ def test_disturbed_runs_give_no_verdict(others: Sequence[float], said: list[str]
     assert [change.rate for change in changes(before, after)] == said
 
 
-@pytest.mark.parametrize(
-    ("rates", "bounds", "said"),
-    [
-        ((3000, 2000), (False, False), "worse"),
-        ((3000, 2000), (True, False), "worse"),  # from at least 3,000 to 2,000
-        ((3000, 2000), (False, True), "bound"),  # the second rate may still be 3,000
-        ((2000, 3000), (True, False), "bound"),  # the first rate may have been 3,000
-        ((3000, 2000), (True, True), "bound"),
-        ((2000, 3000), (True, True), "bound"),
-        ((3000, 3000), (False, False), "same"),
-        ((3000, 3000), (True, True), "bound"),  # both may have been higher
-    ],
-)
+@pytest.mark.parametrize(("rates", "bounds", "said"), CASES["bounds"])
 def test_the_load_generators_limit_is_no_servers(
     rates: Sequence[float], bounds: Sequence[bool], said: str
 ) -> None:
@@ -193,7 +152,6 @@ def test_data_points_of_one_side_show_what_the_other_lacks(
 
 
 def test_other_differences_are_reported() -> None:
-    """`compare` reports another compiler or another number of requests, which changes figures."""
     old, new = sweep(epoll=(1000.0,), poll=(1000.0,)), sweep(epoll=(1000.0,), nginx=(1000.0,))
     assert differences(old, new) == []
     new.machine.kernel = "6.2"
@@ -230,6 +188,7 @@ def test_changes_are_printed(tmp_path: Path) -> None:
     assert shown(before, before, tmp_path)[0] == 0
 
 
+BASELINE = (40.0, 41.0)
 RATIO, UNKNOWN, LOUD = (
     "compared as its ratio to the baseline",
     "With --baselines in both sweeps",
@@ -270,7 +229,6 @@ def test_names_of_a_reference_are_shown_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_sweep_of_the_former_form_is_compared_with_one_of_this(tmp_path: Path) -> None:
-    """`compare` accepts a sweep in the old format, which has no table of conditions."""
     former = load(RECORDED / "version3.json")
     save(former, tmp_path)
     written = load(tmp_path)

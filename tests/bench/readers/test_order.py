@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +14,11 @@ from bench.records.conditions import Conditions
 from bench.records.figures import Bottleneck
 from bench.records.results import Results
 from bench.records.run import Run
+from bench.records.values import toml_of
 
 from ..report.made import made_run, results_of
 
+CASES = toml_of(Path(__file__).with_name("order.toml"))
 SLICED, WHOLE = Conditions("guestbook", quota=0.2), Conditions("guestbook")
 
 
@@ -57,28 +61,13 @@ def test_rates_where_each_server_was_the_limit() -> None:
     assert found.why.startswith("Servers had 20 % of a core each (by cgroup v2) and used it up: ")
 
 
-@pytest.mark.parametrize(
-    ("rates", "expected"),
-    [
-        (  # the last differs from both others
-            {"first": (200, 205, 210), "close": (198, 203, 206), "slow": (50, 51, 52)},
-            [(1, "first", ()), (1, "close", ()), (3, "slow", ())],
-        ),
-        (  # neighbours overlap, but the first does not overlap with the last
-            {"best": (190, 200, 205), "middle": (178, 190, 198), "last": (165, 172, 179)},
-            [(1, "best", ()), (1, "middle", ()), (3, "last", ("middle",))],
-        ),
-        (  # the last differs from the second, but not from the first
-            {"wide": (170, 200, 205), "sure": (196, 197, 198), "c": (181, 182, 183)},
-            [(1, "wide", ()), (1, "sure", ()), (3, "c", ("wide",))],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("rates", "expected"), CASES["ranks"])
 def test_a_rank_is_shared_only_without_significant_differences(
-    rates: dict[str, Sequence[float]], expected: list[tuple[int, str, tuple[str, ...]]]
+    rates: dict[str, Sequence[float]], expected: list[Any]
 ) -> None:
     found = ranking(*(runs(name, of) for name, of in rates.items()))
-    assert [(one.place, one.subject, one.close_to) for one in found.ranked] == expected
+    ranked = [[one.place, one.subject, [*one.close_to]] for one in found.ranked]
+    assert ranked == expected
     title, first, last, _ = order.lines(found, {expected[1][1]: "one"})
     assert title == (
         "Ranking by requests per second: guestbook, 20 % of a core each, 100 connections"

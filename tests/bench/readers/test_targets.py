@@ -2,6 +2,7 @@
 """`report --targets` reads from results which targets are met."""
 
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -12,10 +13,12 @@ from bench.records.conditions import Conditions
 from bench.records.figures import CallFigures
 from bench.records.results import Expect, Results
 from bench.records.run import Reason, Run
+from bench.records.values import toml_of
 from bench.studies.study import study
 
 from ..report.made import made_run, of_memory, results_of
 
+CASES = toml_of(Path(__file__).with_name("targets.toml"))
 REDIRECT = Conditions("redirect")
 EXPECTED = study("measure").expect
 BYTES_TARGET = 1024
@@ -57,40 +60,7 @@ def said(found: Results) -> tuple[int, str]:
     return status, capture.get()
 
 
-@pytest.mark.parametrize(
-    ("runs", "expected"),
-    [
-        ("poll 25; baseline-poll 20", "poll/baseline-poll 1.25 of 1.25 met"),
-        ("poll 26; baseline-poll 20", "poll/baseline-poll 1.30 of 1.25 missed"),
-        ("poll 25; baseline-poll 20 failed", "poll/baseline-poll - of 1.25 missed"),
-        ("poll 25 failed; baseline-poll 20", "poll/baseline-poll - of 1.25 missed"),
-        ("epoll 10; nginx 20 kept", ""),  # other conditions
-        (
-            "poll 25 more; baseline-poll 20 more; baseline-poll 10",
-            "poll/baseline-poll 1.25 of 1.25 met",
-        ),
-        ("epoll 20 edge; nginx 20 edge; baseline-epoll 20 edge", ""),  # a changed server
-        ("epoll 20 less; nginx 20 less; baseline-epoll 20 less", ""),
-        (
-            "epoll 10 kept; nginx 11 kept; baseline-epoll 9 kept; poll 50 kept",
-            "epoll/nginx 0.91 of 1.00 met; epoll/baseline-epoll 1.11 of 1.15 met",
-        ),
-        (
-            "epoll 10; nginx 9; epoll 30 page; go 100 page",
-            "epoll/nginx 1.11 of 0.48 missed; epoll/go 0.30 of 0.33 met",
-        ),
-        (
-            "epoll 10 kept; epoll 17 page kept; fasthttp 60 page kept",
-            "epoll/fasthttp 0.28 of 0.33 met; epoll/epoll 1.70 of 1.60 missed",
-        ),
-        ("epoll 17 page kept", ""),  # there is no redirect
-        (
-            "epoll 10 kept; epoll 11 kept idle; poll 10 kept; poll 90 kept idle",
-            "epoll/epoll 1.10 of 1.05 missed; poll/poll 9.00 of - met",
-        ),
-        ("forking 100; forking 110 many", "forking/forking 1.10 of 1.11 met"),
-    ],
-)
+@pytest.mark.parametrize(("runs", "expected"), CASES["targets"])
 def test_each_target_is_met_or_missed(runs: str, expected: str) -> None:
     found = comparisons(results_of(runs_of(runs)))
     assert "; ".join(map(words_of, found)) == expected
@@ -138,24 +108,7 @@ TRACED.calls = CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0)
 @pytest.mark.parametrize(
     ("runs", "status", "patterns"),
     [
-        ("epoll 10", 1, ["^These results have no targets.\n$"]),
-        ("epoll 10; nginx 9; epoll 30 page; go 100 page", 1, ["met .at most 0.33", "1 of 2 met"]),
-        ("poll 10 kept; poll 90 kept idle", 1, ["no target"]),
-        (
-            "poll 25; baseline-poll 20; poll 25 more; baseline-poll 20 more",
-            0,
-            ["redirect, 100 at once", "redirect, 500 at once"],
-        ),
-        ("forking 100; forking 110 many", 0, ["redirect, 15,000 at once"]),
-        (
-            CROWDED,
-            1,
-            [
-                r"15,000 at once +epoll .* 1\.20 +met \(at most 1\.25\)",  # the baseline
-                r"0\.67 +0\.60 +missed \(at most 0\.48\), out of reach",
-                "2 missed targets are out of reach, ",
-            ],
-        ),
+        *CASES["printed"],
         ([of_memory(3_000_000)], 0, [r"3,000,000 +1,000 +met"]),
         ([of_memory(2_000_000 + 1000 * (BYTES_TARGET + 1))], 1, [r" 1,025 +missed"]),
         # two of three runs are above the target, in any order

@@ -16,9 +16,11 @@ from bench.records.points import BY_KEY, Point, Spread, data_points, runs_in_wor
 from bench.records.results import SCHEMA_VERSION, flag_outliers
 from bench.records.run import Reason, Run
 from bench.records.store import CSV_COLUMNS, csv_of, csv_row, load, make_folder, save
+from bench.records.values import toml_of
 
 from ..report.made import NOW, of_memory, results_of
 
+CASES = toml_of(Path(__file__).with_name("results.toml"))
 RECORDED = Path(__file__).parents[1] / "recorded"
 
 
@@ -169,17 +171,9 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
     assert [run.outlier for run in runs] == [False, False, False, True], "a failed run has no rate"
 
 
-@pytest.mark.parametrize(
-    ("runs", "words"),
-    [
-        ({20: 1, 100: 1}, "one run"),
-        ({20: 3, 100: 3}, "median of 3 runs"),
-        ({1000: 3, 20: 1, 100: 3}, "one run, at 100, 1,000 the median of 3"),
-        ({20: 2, 100: 3}, "median of 2 runs, at 100 the median of 3"),
-    ],
-)
-def test_the_number_of_runs_is_shown(runs: dict[int, int], words: str) -> None:
-    made = [held(level=level, run=n) for level, often in runs.items() for n in range(often)]
+@pytest.mark.parametrize(("runs", "words"), CASES["runs"])
+def test_the_number_of_runs_is_shown(runs: dict[str, int], words: str) -> None:
+    made = [held(level=int(level), run=n) for level, often in runs.items() for n in range(often)]
     assert runs_in_words(data_points(results_of(made)).values()) == words
 
 
@@ -189,20 +183,7 @@ def test_the_typical_one_of_runs_without_a_rate_has_their_median() -> None:
     assert (cell.spread("rate"), BY_KEY["probed"].read(cell.typical)) == (None, 3000.0)
 
 
-@pytest.mark.parametrize(
-    ("rates", "bounds", "lower_bound", "bottleneck"),
-    [
-        ((9000, 10_000, 11_000), (False, False, False), False, "server"),
-        ((9000, 10_000, 11_000), (False, True, False), True, "load"),
-        ((9000, 10_000, 11_000), (True, False, False), True, "load"),
-        ((9000, 10_000, 11_000), (False, False, True), False, "server"),
-        ((9000, 11_000), (True, False), True, "load"),
-        # A higher second rate would make the median higher, too.
-        ((9000, 11_000), (False, True), True, "load"),
-        ((9000, 10_000, 11_000, 12_000), (False, False, True, False), True, "load"),
-        ((9000, 10_000, 11_000, 12_000), (False, False, False, True), False, "server"),
-    ],
-)
+@pytest.mark.parametrize(("rates", "bounds", "lower_bound", "bottleneck"), CASES["medians"])
 def test_a_median_is_a_lower_bound_where_it_could_be_higher(
     rates: tuple[int, ...], bounds: tuple[bool, ...], lower_bound: bool, bottleneck: str
 ) -> None:

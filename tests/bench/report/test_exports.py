@@ -21,6 +21,7 @@ from bench.records.points import METRICS
 from bench.records.results import Conditions, Results
 from bench.records.run import Run
 from bench.records.store import CSV_COLUMNS, LIMITED, NAMED, save
+from bench.records.values import toml_of
 from bench.report import across, limits
 from bench.report.charts.catalogue import catalogue, write_rates
 from bench.report.charts.rows import curves_of_2019, paper_rows
@@ -31,6 +32,7 @@ from bench.report.study import Study
 from .conftest import RECORDED, SOURCES, plain, recorded
 from .made import everything, made_run, plain_runs, results_of, several, several_hosts
 
+CASES = toml_of(Path(__file__).with_name("exports.toml"))
 SCHEMA = ROOT / "docs" / "reference" / "record-format.md"
 
 
@@ -111,7 +113,6 @@ def test_the_page_of_the_command_line_and_its_files(
 
 @pytest.mark.slow
 def test_the_rates_alone_at_the_end_of_a_sweep(tmp_path: Path) -> None:
-    """A sweep writes a chart of rates for each set of conditions that has a figure."""
     results = everything()
     save(results, tmp_path)
     written = write_rates(tmp_path)
@@ -151,18 +152,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize(
-    ("source", "output"),
-    [
-        ("results.json", "results.html"),
-        ("results.json", "link/results.html"),
-        ("results.json", "other/results.html"),  # the folder of another sweep
-        ("report.json", "report.html"),
-        ("results.json", "."),
-        ("results.json", "page.csv"),
-        ("results.json", "page"),
-    ],
-)
+@pytest.mark.parametrize(("source", "output"), CASES["overwritten"])
 def test_results_are_never_overwritten(
     source: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,7 +193,6 @@ def table_of(*runs: Run, subject: str = "epoll") -> dict[str, tuple[str, str]]:
 
 
 def test_the_table_has_every_figure_once() -> None:
-    """The report's table is sorted by level and server, and has only measured columns."""
     pair = [
         made_run(name, level, rate=40_000, cpu=cpu, p99=3, workload="redirect")
         for level in (20, 100)

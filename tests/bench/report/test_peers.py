@@ -187,7 +187,6 @@ def why_not(found: Results) -> list[dict[str, str]]:
 
 
 def test_why_there_is_no_figure() -> None:
-    """The report says why a figure is missing: not measured, left out, connections not kept."""
     found, missing = results(), "not measured under this load"
     once, kept = why_not(found)
     assert once["threading"] == "connection reset by peer"
@@ -280,7 +279,6 @@ def section_of(results: Results) -> str:
 
 
 def test_the_page_shows_the_study() -> None:
-    """The page names references and the source of published ratios, and escapes a study's texts."""
     found = results()
     found.studies[0].references, found.studies[0].machine = {"redirect": "poll"}, ""
     section = section_of(found)

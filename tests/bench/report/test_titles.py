@@ -130,7 +130,6 @@ def test_a_title_says_what_was_measured(told: str, of: str, title: str) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_titles_of_a_page(source: str) -> None:
-    """The chart titles of each page are those in recorded/titles.toml."""
     assert catalogue(Study(SOURCES[source]())).titles() == OF_PAGES[source]
 
 

@@ -123,7 +123,6 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
 def test_its_programs_do_not_inherit_foreign_variables(
     mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The programs of an agent do not inherit GIT_DIR from its environment. 1 s."""
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     with contextlib.closing(greeted(AGENT)) as station:
         all_started(station)

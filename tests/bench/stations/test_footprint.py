@@ -23,6 +23,7 @@ from bench.load.ab import latency_from, parse_percentile_file, parse_request_tim
 from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.records.figures import Frame
+from bench.records.values import toml_of
 from bench.records.workloads import WORKLOADS, named, workload_for
 from bench.stations import footprint, sampling
 from bench.stations.footprint import (
@@ -55,6 +56,7 @@ from ..commands import in_path
 from ..measuring import measured_of
 from ..whole_sweep import SECONDS
 
+CASES = toml_of(Path(__file__).with_name("origins.toml"))
 RECORDED = Path(__file__).parents[1] / "recorded"
 NOWHERE = Placement(server=[], load=[], note="")
 
@@ -362,18 +364,7 @@ def test_without_perf_a_server_in_go_samples_itself(name: str) -> None:
     assert any("serve" in one.lower() or "workerpool" in one.lower() for one in names), names
 
 
-@pytest.mark.parametrize(
-    ("place", "owner"),
-    [
-        ("[kernel.kallsyms]", "kernel"),
-        ("[nf_conntrack]", "kernel"),
-        ("bpf_prog_6deef7357e7b4530", "kernel"),
-        ("[vdso]", "library"),
-        ("[unknown]", "library"),
-        ("/usr/lib/x86_64-linux-gnu/libc.so.6", "library"),
-        ("/srv/zerohttpd/epoll", "server"),
-    ],
-)
+@pytest.mark.parametrize(("place", "owner"), CASES["origins"])
 def test_the_origin_of_a_function(place: str, owner: Owner) -> None:
     """The sampler counts functions of kernel modules as kernel, not as user space."""
     assert owner_of(place) == owner

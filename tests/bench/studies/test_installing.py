@@ -177,7 +177,6 @@ def test_a_server_that_cannot_be_built_downloads_nothing(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", declared.names())
 def test_a_build_with_a_list_of_downloads_shows_their_size(name: str) -> None:
-    """A declaration states the size of the downloads if the build has a list of downloads."""
     said = declared.reference(name)
     words = " ".join(said.build)
     where = re.search(r"\.\./([\w-]+)", words)

@@ -9,6 +9,7 @@ import pytest
 from bench.host.project import ROOT
 from bench.records.conditions import Conditions
 from bench.records.errors import UserError
+from bench.records.values import toml_of
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared
 from bench.subjects.declared import LeftOut, fill, limits_of
@@ -24,6 +25,8 @@ from bench.subjects.subject import (
     select,
     server_subject,
 )
+
+CASES = toml_of(Path(__file__).with_name("subjects.toml"))
 
 
 def place(**more: object) -> Place:
@@ -76,17 +79,7 @@ def test_workers_vary_only_for_servers_with_workers() -> None:
     assert able == ["preforking", "prethreading", "multicore"]
 
 
-@pytest.mark.parametrize(
-    ("url", "where", "greetings"),
-    [
-        ("redis://127.0.0.1:6380/0", "127.0.0.1:6380", []),
-        ("redis://h", "h:6379", []),
-        ("redis://:se%3Acret@h:1/2", "h:1", ["AUTH se:cret", "SELECT 2"]),
-        ("redis://me:pw@h:1", "h:1", ["AUTH me pw"]),
-        ("unix:/run/redis.sock", "unix:/run/redis.sock", []),
-        ("unix:///run/redis.sock", "unix:/run/redis.sock", []),
-    ],
-)
+@pytest.mark.parametrize(("url", "where", "greetings"), CASES["redis"])
 def test_redis_for_baselines(url: str, where: str, greetings: list[str]) -> None:
     assert redis_for_baseline(url) == (where, greetings)
 
@@ -193,15 +186,7 @@ def test_a_reference_server_that_is_not_available(parent: Path) -> None:
         declared.reference("my-own", parent).prepare()
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "complaint"),
-    [
-        ('install = "a shell"\n', "", "packages or install is required"),
-        ('keeps = "yes"', 'keeps = "no"', "closes: required if"),
-        ('keeps = "yes"', 'keeps = "yes"\ncloses = "no reason"', "closes: required if"),
-        ("files =", "fields =", "fields: Extra inputs"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "complaint"), CASES["incomplete"])
 def test_a_declaration_that_is_not_complete(
     parent: Path, before: str, after: str, complaint: str
 ) -> None:

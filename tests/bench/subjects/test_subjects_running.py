@@ -5,7 +5,6 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,32 +18,26 @@ from bench.records.conditions import Conditions
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import PrivateRedis, connect
 from bench.subjects.running import RunningServer
-from bench.subjects.subject import BASELINE_ASKS, BASELINES, baseline_subject, server_subject
+from bench.subjects.subject import (
+    BASELINE_ASKS,
+    BASELINE_BUILD,
+    BASELINES,
+    baseline_subject,
+    server_subject,
+)
 
-from ..commands import run
 from ..measuring import started
 
 pytestmark = [
     pytest.mark.xdist_group("baselines"),
     pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server"),
+    pytest.mark.skipif(not BASELINE_BUILD.exists(), reason="the baselines are not built"),
 ]
 
 ARCHITECTURES = sorted(file.stem.partition("_")[2] for file in BASELINES.glob("[0-9]*.c"))
 PASSWORD = "se:cret"
 REQUEST = b"GET /any HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 SECONDS = 30.0
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("baseline")
-    run("make", "--silent", "baselines", f"BASELINE={folder}", "CFLAGS=-O1 -g -Werror")
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def ours(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.subjects.subject.BASELINE_BUILD", built)
 
 
 @pytest.fixture(scope="module")

@@ -132,7 +132,6 @@ def test_on_one_machine() -> None:
 
 
 def test_requests_of_idle_connections_count() -> None:
-    """A run counts the requests of idle connections, before the load and during it."""
     idle = IdleReport(asked=10, held=10, reopened=7, requests=1900, requests_during=1000)
     run = entered([seen(servers=use())], idle=idle)
     assert run.idle_reopened == 7

@@ -5,13 +5,14 @@ and a trace for Perfetto and speedscope."""
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 import viztracer
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
@@ -250,7 +251,6 @@ def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_it_names_the_clients_that_got_no_response(scenario: str) -> None:
-    """The sentence names exactly the clients without a response. 0.2 s for each scenario."""
     for one in recorded(scenario):
         lost = [request.number for request in one.requests if request.answer.startswith("closed")]
         match = re.search(r"was killed and client (\d) got no response", sentence(one))
@@ -349,7 +349,6 @@ def test_a_further_server_does_not_replace_the_page_of_the_seven(
 def test_only_the_traces_of_this_run_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The timeline keeps the traces of this run, and no earlier trace in the folder. 10 ms."""
     monkeypatch.setattr(command, "RECORDED", tmp_path)
     for name in ("epoll", "mine"):
         (tmp_path / f"eight-{name}.trace").write_text("# {}\n")
@@ -395,21 +394,29 @@ QUERIES = {
 }
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_perfetto_has_each_call_and_each_arrow(
-    browser: Browser, scenario: str, tmp_path: Path
-) -> None:
-    """Real Perfetto finds each call in its lane, and both ends of each arrow. 4 s per scenario."""
-    viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
-    recordings = [picture(text) for text in kept(command.server_names(None), scenario)]
+@pytest.fixture(scope="module")
+def perfetto(browser: Browser) -> Iterator[Page]:
+    """Yield the page of Perfetto, which needs more time to start than to read a trace."""
     with served(PERFETTO) as url:
         page = browser.new_page()
         page.goto(url)
-        page.set_input_files("input.trace_file", viewers)
-        page.wait_for_function("window.app?.trace?.engine")
-        found = page.evaluate(PARSED, QUERIES)
+        yield page
         page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("perfetto")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_perfetto_has_each_call_and_each_arrow(
+    perfetto: Page, scenario: str, tmp_path: Path
+) -> None:
+    """Real Perfetto finds each call in its lane, and both ends of each arrow."""
+    viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
+    recordings = [picture(text) for text in kept(command.server_names(None), scenario)]
+    perfetto.evaluate("window.before = window.app?.trace")
+    perfetto.set_input_files("input.trace_file", viewers)
+    perfetto.wait_for_function("window.app?.trace?.engine && app.trace !== window.before")
+    found = perfetto.evaluate(PARSED, QUERIES)
     assert sorted(found["calls"]) == sorted(
         f"{lane.name} in {one.server}: {bar.name}"
         for one in recordings

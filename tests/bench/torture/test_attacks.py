@@ -147,7 +147,6 @@ def test_few_descriptors(ground: Ground) -> None:
 
 
 def test_large_pages(ground: Ground) -> None:
-    """The attack with large pages limits memory, makes the page large, then small again. 1 s."""
     attack = ATTACKS["large-pages"]
     with AttackScene(subject("epoll"), attack, ground) as scene:
         assert limits_of(scene, "Max data size") == [str(128 << 20)] * 2

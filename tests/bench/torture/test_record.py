@@ -14,10 +14,6 @@ from bench.load.crowd import Exchange, Late, Outcome, Page, exchanges_of, judge
 from bench.records.errors import UserError
 from bench.records.torture import (
     CrowdTally,
-    Ending,
-    LeftOver,
-    Phase,
-    Remarks,
     TortureCell,
     broken,
     disturbed,
@@ -28,6 +24,7 @@ from bench.records.torture import (
     share,
     verdict,
 )
+from bench.records.values import toml_of
 from bench.report.page import torture as words
 from bench.report.page.build import build
 from bench.report.page.torture import document
@@ -40,25 +37,14 @@ from ..accessible import hindrances, opened
 from ..report.conftest import plain
 from .conftest import eventful, made_cell, made_record, phase
 
+CASES = toml_of(Path(__file__).with_name("record.toml"))
 SILENT = ATTACKS["connect-only"]
 KILLED = ATTACKS["redis-killed"]
 SIGTERM = ATTACKS["sigterm"]
 FEW = ATTACKS["few-descriptors"]
 
 
-@pytest.mark.parametrize(
-    ("rate", "word"),
-    [
-        (900.0, "served"),
-        (717.0, "served"),
-        (715.0, "slower"),
-        (400.0, "slower"),
-        (395.0, "much slower"),
-        (80.0, "much slower"),
-        (75.0, "waiting"),
-        (0.0, "waiting"),
-    ],
-)
+@pytest.mark.parametrize(("rate", "word"), CASES["verdicts"])
 def test_verdicts(rate: float, word: str) -> None:
     cell = made_cell(during=phase(rate))
     assert (verdict(cell, SILENT), share(cell)) == (word, rate / 800)
@@ -99,42 +85,9 @@ def test_what_is_lost() -> None:
     assert lost(cell, FEW) == {"failed": 6, "unavailable": 5, "refused": 1}, "with the crowd"
 
 
-def badly(words: str, obeyed: bool = True) -> Ending:
-    return Ending(obeyed=obeyed, well=False, words=words)
-
-
-def during(**outcomes: int) -> dict[str, Phase]:
-    return {"during": phase(800.0, good=5, **outcomes)}
-
-
-def kept(answered: int, **lost: int) -> dict[str, Remarks]:
-    return {"remarks": Remarks(answered=answered, **lost)}
-
-
 @pytest.mark.parametrize(
     ("fields", "words"),
-    [
-        ({"before": phase(0.0, failed=3)}, "served no client before the attack"),
-        ({"died": badly("was ended by SIGSEGV")}, "was ended by SIGSEGV by itself"),
-        ({"back_after_s": None}, "had not recovered 15 s after the attack"),
-        (kept(1200, missing=2), "2 of 1,200 confirmed remarks are not in Redis"),
-        (kept(9, missing=1), "1 of 9 confirmed remarks is not in Redis"),
-        (kept(9, twice=1), "1 remark is in Redis more than once"),
-        (during(wrong=2), "2 responses were complete but wrong"),
-        (during(wrong=1), "1 response was complete but wrong"),
-        (
-            {"after": phase(800.0, good=5, unavailable=1)},
-            "1 request had no correct response before or after the attack",
-        ),
-        (
-            {"left_over": LeftOver(connections=7)},
-            "7 connections left after all clients had disconnected",
-        ),
-        ({"left_over": LeftOver(processes=1)}, "1 process left after all clients had disconnected"),
-        ({"left_over": LeftOver(threads=3)}, "3 threads left after all clients had disconnected"),
-        ({"ended": [badly("", obeyed=False)]}, "did not end after SIGTERM and was killed"),
-        ({"ended": [badly("ended with status 7")]}, "ended with status 7 after SIGTERM"),
-    ],
+    [*CASES["broken"], ({"back_after_s": None}, "had not recovered 15 s after the attack")],
 )
 def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
     cell = made_cell(**fields)
@@ -435,7 +388,6 @@ def test_the_report_reads_a_robustness_test(tmp_path: Path) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1280])
 def test_in_a_browser(browser: Browser, tmp_path: Path, width: int) -> None:
-    """The page, opened from disk, fetches nothing, fits the window, and is accessible."""
     file = tmp_path / "torture.html"
     file.write_text(document(eventful()).html())
     with opened(browser, file.as_uri(), viewport={"width": width, "height": 800}) as page:

@@ -152,7 +152,7 @@ def _archive(archive: Path, digest: str, members: Iterable[tuple[Path, str]]) ->
         stamp = archive.with_suffix(".digest")
         stamp.unlink(missing_ok=True)
         new = archive.with_suffix(f".{os.getpid()}")
-        with tarfile.open(new, "w:gz", compresslevel=6) as tar:
+        with tarfile.open(new, "w:gz", compresslevel=1) as tar:
             for path, name in members:
                 tar.add(path, name, filter=of_root)
         new.replace(archive)  # atomic: another process may be sending the archive

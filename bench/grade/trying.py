@@ -117,7 +117,7 @@ class World:
             return outcome
         attempts = self._attempts(check)
         failures = [one.failed for one in attempts if one.failed]
-        too_late = len(attempts) == 1 and self._must_repeat(attempts)
+        too_late = self._must_repeat(attempts)
         if too_late and not failures[0].sure and self._is_busy():
             outcome.note = f"{OVER}; first attempt on a busy machine: {failures[0].seen}"
             return outcome

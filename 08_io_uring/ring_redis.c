@@ -103,7 +103,7 @@ void ring_redis_completed(struct ring_redis *redis,
     enum operation operation = (enum operation)(user_data % OPERATIONS);
 
     if (user_data - operation != redis->generation)
-        return; /* of a closed connection to Redis */
+        return; /* the connection to Redis is closed */
     if (operation == REDIS_RECEIVE) {
         received(redis, cqe);
     } else if (operation == REDIS_SEND) {

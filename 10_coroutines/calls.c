@@ -79,7 +79,7 @@ static bool wait_and_retry(struct attempt *attempt) {
                            attempt->deadline)) {
     case WOKEN_READY:
         return true;
-    case WOKEN_TIMEOUT: /* the kernel would check once more, too */
+    case WOKEN_TIMEOUT: /* retry once, as the kernel does */
         attempt->last = true;
         return true;
     case WOKEN_BY_SIGNAL:

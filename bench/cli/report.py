@@ -17,7 +17,7 @@ def compared(words: Sequence[str]) -> int:
     parser = Parser(
         prog="zerohttpd compare",
         description="Compare two sweeps and show the changes that exceed the noise of both. "
-        "Exit status: 0 no change, 1 a change, or other programs disturbed a sweep.",
+        "Exit status: 0 no change, 1 a change or a disturbed sweep.",
     )
     for name in ("before", "after"):
         parser.add_argument(name, type=Path, help="a results.json, or its folder")

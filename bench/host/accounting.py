@@ -79,7 +79,7 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """Counts of a quota's periods: with a running process of the group, and with throttling."""
+    """The periods of a CPU quota in which a process ran, and those with throttling."""
 
     all: int
     throttled: int

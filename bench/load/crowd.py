@@ -159,8 +159,8 @@ class Late(NamedTuple):
 
 
 def exchanges_of(text: str) -> list[Exchange | Late]:
-    """Return the results in the visitors' output, which must be complete lines, without the number
-    in the first line."""
+    """Return the results in the visitors' output (complete lines). The first line, a number, is no
+    result."""
     said = [json.loads(line) for line in text.splitlines() if line.startswith("[")]
     return [Late(*one) if len(one) == 2 else Exchange(*one) for one in said]
 

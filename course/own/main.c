@@ -39,8 +39,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* .calls lists the system calls that your architecture needs.  After
-   server_ready() all other system calls fail, and their numbers are printed on
+/* .calls lists the system calls that your architecture needs besides those of
+   lib/.  After server_ready() all others fail, and their numbers are printed on
    standard error.  Stage 4 begins here.  For threads add THREADED_CALLS and
    THREAD_CREATING_CALLS, for children FORKING_CALLS, for epoll
    CALL(epoll_wait), CALL(epoll_ctl).

@@ -247,7 +247,7 @@ char *connection_room(struct connection *connection, size_t *size) {
 
 void connection_received(struct connection *connection, size_t count) {
     assert(connection_need(connection) == NEED_RECEIVE);
-    if (count == 0) { /* the rest of the request will not come */
+    if (count == 0) { /* the client will send no more */
         connection->state = STATE_CLOSED;
         return;
     }

@@ -8,8 +8,8 @@
 
 /* All handlers. */
 handler files_page;     /* a file below public/ */
-handler guestbook_show; /* GET: three replies, one after another */
-handler guestbook_sign; /* POST: one reply; three if the form is shown again */
+handler guestbook_show; /* GET: three replies of Redis in turn */
+handler guestbook_sign; /* POST: one; three to show the form again */
 handler link_page;      /* GET /go/NAME: the target is at link:NAME in Redis */
 handler redirect_page;  /* a path in the table of redirects */
 handler sorted_page;    /* computes, and never waits */

@@ -109,8 +109,8 @@ static void no_bytes_arrived(struct blocking_conn *conn) {
         connection_abandon(&conn->connection);
 }
 
-/* If a client's time is over, the server reads once more, and only once: bytes
-   may have come while the server was suspended (SIGSTOP). */
+/* `late`: this was the only read after the client's timeout.  Its bytes may
+   have arrived while the server was suspended (SIGSTOP). */
 static void bytes_arrived(struct blocking_conn *conn, bool late) {
     struct connection *connection = &conn->connection;
 

@@ -47,7 +47,7 @@ static void append_integer(struct buffer *reply, int64_t number) {
     buffer_append(reply, VIEW("\r\n"));
 }
 
-/* Appends the newest remark as often as Redis has remarks (at most 50). */
+/* Appends the newest remark once for each remark in Redis (at most 50). */
 static void append_remarks(const struct false_redis *redis,
                            struct buffer *reply) {
     int64_t shown = redis->remarks < 50 ? redis->remarks : 50;

@@ -90,8 +90,8 @@ static void text(void **state) {
     buffer_free(&html);
 }
 
-/* For all pairs of bytes, the output is UTF-8 without markup and control
-   characters. */
+/* Each pair of bytes gives UTF-8 without markup or control characters, except
+   tab, CR and LF. */
 TEST(every_pair_of_bytes_is_safe) {
     struct buffer html = {0};
 

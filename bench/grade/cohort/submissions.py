@@ -250,7 +250,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
-    """Return the files with one of these endings, except those of the project's servers."""
+    """Return the files with one of these endings outside the project's own folders."""
     own = {path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.c")} - {SERVER}
     found = []
     for here, folders, files in os.walk(folder):

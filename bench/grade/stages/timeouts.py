@@ -81,7 +81,7 @@ def seconds_of_each(scene: Scene, client: Client, paths: Sequence[str]) -> list[
 
 
 def idle_again(scene: Scene) -> None:
-    """While a client keeps its connection after a large response in pieces, the server sleeps."""
+    """The server sleeps while a client keeps its connection after reading a large response."""
     with scene.client(SIP) as client:
         scene.talk(client, request("GET", scene.site.big[0]))
         seen = f"a client received {scene.site.big[0]} and kept its connection"

@@ -271,7 +271,7 @@ def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
     return base.with_rows(subjects, span.encode(x=base.times_axis(), x2="max:Q"), dots)
 
 
-# ---- The levels that each server passes, with the process at its limit: a tile for each ----
+# ---- Tiles: the status of each server at each level ----
 
 
 def holding(

@@ -31,8 +31,8 @@ static void disconnect(struct redis_pipeline *pipeline) {
     source_close(pipeline->loop, &pipeline->source);
 }
 
-/* Only the commands that wait now get no reply.  If a client then sends a new
-   command at once, that command joins the end of the queue. */
+/* Only the commands that wait now get no reply.  A command that is added during
+   these failures joins the end of the queue. */
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->failing =
         pipeline->waiters == NULL ? NULL : pipeline->waiters->prev;

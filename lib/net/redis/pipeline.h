@@ -53,9 +53,9 @@ struct redis_pipeline {
     int64_t deadline; /* the deadline of the connection or of the next reply */
     struct buffer output;  /* commands that must still be sent */
     size_t sent;           /* sent output bytes, kept until Redis has replied */
-    struct buffer input;   /* replies that have not been taken yet */
-    size_t taken;          /* bytes at the input's front that have been taken */
-    struct resp_scan scan; /* of the first reply that was not taken */
+    struct buffer input;   /* received bytes of replies */
+    size_t taken;          /* the first bytes of the input, already used */
+    struct resp_scan scan; /* of the first reply that is not used yet */
 };
 
 /* `loop`: NULL if no event loop watches the connection; then

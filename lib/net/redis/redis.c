@@ -222,7 +222,7 @@ bool redis_report_down(const struct redis_server *server, struct view reason,
     struct redis_shared *shared = server->shared;
     int64_t replied_at = atomic_load(&shared->replied_at);
 
-    /* The clock advances in steps: a reply may come within the same step. */
+    /* The clock is coarse: the reply and `now` may have the same time. */
     if (replied_at > since || replied_at >= now) {
         redis_report_failure(server, reason, now);
         return false;

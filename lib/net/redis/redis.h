@@ -59,8 +59,8 @@ unsigned redis_append_handshake(const struct redis_server *server,
    down, this is true for one process or thread in each REDIS_RETRY. */
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
-/* Has Redis replied to any process after the time `begun`, or less than
-   REDIS_RETRY before it?  Then Redis is not down. */
+/* Returns whether any process has received a reply after the time
+   `begun` - REDIS_RETRY.  Then Redis is not down. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
 /* Each of the following functions reports an event to all processes and to the

@@ -80,7 +80,7 @@ def promises(expect: str) -> int:
 
 
 def broken(expect: str, found: dict[str, float]) -> list[str]:
-    """Return a sentence for each promise of a text that the figures break."""
+    """Return a sentence for each condition in `expect` that is false."""
     wrong = []
     for name, how, factor, other in _TIMES.findall(expect):
         if name not in found or other not in found:

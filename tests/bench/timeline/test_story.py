@@ -194,7 +194,7 @@ SEEN = {
 }
 """How an eye without one kind of cones sees red, green and blue light (Machado et al., 2009)."""
 TOLD_APART = 15
-"""The least distance of two colours in CIELAB; a usual palette for colour-blind people has 16."""
+"""The required CIELAB distance of two colours; usual palettes for colour-blind people reach 16."""
 
 
 def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:

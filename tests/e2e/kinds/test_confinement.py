@@ -38,8 +38,8 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
 NOT_ALWAYS = toml_of(Path(__file__).with_name("not_always.toml"))
 
 BY_ITSELF = {"accept4", "recvfrom", "sendto", "sendmsg", "getsockopt"}
-"""The calls that io_uring makes unnecessary. They are in the list of each server, because the ring
-can do the same operations anyway."""
+"""Calls that io_uring replaces. Each server's filter allows them, because the ring can do the same
+operations anyway."""
 
 
 def landlock_version() -> int:

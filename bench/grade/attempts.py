@@ -219,7 +219,7 @@ class CheckRunner:
                 broken = f"a client's connection broke: {error}"
                 raise Failed("no-answer", broken, sure=False) from error
             except Failed as failed:
-                failed.afterwards = passed
+                failed.afterwards |= passed
                 raise cause_of(failed, scene, self._waits_idle) from failed
             except StartError as error:
                 fault = ENDED_BY.get(-(error.status or 0), "never-serves")

@@ -144,7 +144,7 @@ def add_only(parser: argparse.ArgumentParser) -> None:
         "--only",
         nargs="+",
         default=[],
-        metavar="STAGE",
+        metavar="NAME",
         help=f"grade only these stages (default: all): {', '.join(NAMES)}; or only these checks, "
         'e.g. "a big file"',
     )

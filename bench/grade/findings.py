@@ -104,8 +104,8 @@ class Failed(Exception):
     locked: Sequence[str] = ()
     """The threads that waited for the same lock when no response came (`kept_lock`)."""
     afterwards: bool = False
-    """Whether the server failed after the check had passed. If several checks find the same fault
-    in this way, only the first finding costs points."""
+    """Whether the server failed after the check had passed, or also without the check's special
+    conditions. If several checks find the same fault in this way, only the first costs points."""
 
     def __str__(self) -> str:
         return self.seen

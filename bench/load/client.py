@@ -21,7 +21,9 @@ Same = TypeVar("Same", bound="Client")
 
 class NoAnswer(Exception):
     """The connection ended, or the deadline passed, before a complete answer. The message gives the
-    reason; `received` has the bytes so far."""
+    reason; `received` has the bytes so far, without a complete head, which is `head`."""
+
+    head = b""
 
     def __init__(self, why: str, received: bytes | bytearray, in_time: bool) -> None:
         super().__init__(f"{why} after {len(received)} bytes")
@@ -150,8 +152,12 @@ class Client:
             return answer
         if not _LENGTH.fullmatch(length):
             raise NoAnswer(f"Content-Length is {length[:60]!r}, which is not a number", head, True)
-        while len(self._received) < int(length):
-            self._more(until)
+        try:
+            while len(self._received) < int(length):
+                self._more(until)
+        except NoAnswer as error:
+            error.head = head + b"\r\n\r\n"
+            raise
         return Response(answer.status, head, self._take(int(length)))
 
     def _take(self, size: int) -> bytes:

@@ -29,6 +29,7 @@ DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
 SHOWN, SHOWN_BEFORE = 80, 30
 """The bytes of a response in a finding, and how many of these bytes precede the difference."""
+REMARK = b'class="remark"'
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
 """The number of random defects, the maximum length of a request with defects, the requests on one
@@ -239,7 +240,8 @@ class Pair:
         is_reset = mine.endswith(BROKEN) and not its.endswith(BROKEN)
         if len(sent.parts) > 1 or (sent.cuts and not (got and is_reset)):
             return failed
-        if not got and all(self.is_right_open(sent, its) for _ in range(6)):
+        is_cut = not got or failed.fault == "short-write"
+        if is_cut and all(self.is_right_open(sent, its) for _ in range(6)):
             failed.fault = "drops-half-closed"
             failed.seen += "; a client that does not end its side (FIN) gets the correct response"
         elif is_reset:
@@ -337,14 +339,15 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
     )
 
 
-def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
-    """Return the fault of a response that differs from the correct one. `data`: the request."""
+def cause(data: bytes, mine: bytes, its: bytes, later: bool = False) -> FaultName:
+    """Return the fault of a response that differs from the correct one. `data`: the request;
+    `later`: whether a response preceded this one on the connection."""
     here, right = Response.of(mine), Response.of(its)
     if here and right and here.announced == right.announced == len(right.body) > LARGE:
         missing = len(right.body) - len(here.body.removesuffix(OPEN).removesuffix(BROKEN))
         if missing > 0:
             return "short-write"
-    if mine.find(b"HTTP/1.", 0, STRAY) > 0:
+    if later and mine.find(b"HTTP/1.", 0, STRAY) > 0:
         return "wrong-length"
     if mine.endswith(OPEN) and len(mine) > len(OPEN):
         return "never-closes" if here and here.closes else "ignores-end"
@@ -355,11 +358,12 @@ def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
     found: list[tuple[bool, FaultName]] = [
         (wanted == 404 and got < 400, "wrong-answer"),
         (wanted in UNAVAILABLE and got < 400, "wrong-reply"),
+        (got == wanted and here.closes < right.closes, "never-closes"),
         # The server closes after a request that is not valid HTTP.
         (wanted >= 400 and right.closes and (got < 400 or not here.closes), "believes-anything"),
         (got in UNAVAILABLE and wanted < 500 and needs_redis, "no-redis"),
         (got == wanted and here.closes > right.closes, "not-kept"),
-        (got == wanted and here.closes < right.closes, "never-closes"),
+        (needs_redis and REMARK in right.body and REMARK not in here.body, "no-redis"),
         (has_length and here.announced not in (None, len(here.body)), "wrong-length"),
     ]
     return next((name for holds, name in found if holds), "wrong-answer")

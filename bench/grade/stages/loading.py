@@ -39,7 +39,7 @@ def load(scene: Scene) -> str:
         f"seven servers: {middle:.0f} us; most expensive: {dearest} with {others[dearest]:.0f} us"
     )
     if cost > DEAR_RATIO * others[dearest]:
-        raise Failed("dear", told, sure=False)
+        raise Failed("dear", told, sure=cost > 2 * DEAR_RATIO * others[dearest])
     if late:
         raise late
     return told

@@ -352,4 +352,4 @@ def crowded(scene: Scene) -> None:
             scene.require(named, answer, "redis-stops-all", client.port, sure=False)
             posted[one.remark] = answer.status
             client.close()
-    require_saved(scene, posted, "redis-stops-all")
+    require_saved(scene, posted, "repeats-command")

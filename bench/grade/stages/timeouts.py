@@ -257,7 +257,7 @@ def early(scene: Scene) -> None:
 
 def time_out_together(scene: Scene) -> None:
     """After more clients than the server's slots have timed out, another client is served."""
-    seen = f"{SLOTS} clients sent half a request"
+    seen = f"with --time-scale {TIME_SCALE} {SLOTS} clients sent half a request"
     with hold(scene, SLOTS) as held:
         ports = [half.client.port for half in held]
         if not scene.until(lambda: all(map(scene.let_go, ports)), CUT_OFF_SECONDS):

@@ -29,7 +29,7 @@ from bench.grade.scene import Scene
 from bench.grade.server import TIMEOUT
 from bench.grade.stages import STAGES, comparing, situations
 from bench.grade.stages.clients import exchange, require_saved
-from bench.grade.stages.comparing import LARGE, OPEN, Pair, Requests, Sent, cause
+from bench.grade.stages.comparing import LARGE, OPEN, REMARK, Pair, Requests, Sent, cause
 from bench.grade.stages.racing import MORE_TIMEOUT
 from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps, take
 from bench.grade.stages.situations import FILE as SITUATIONS
@@ -384,7 +384,9 @@ LARGE_FILE = GOOD.replace(b"1\r", b"%d\r" % (LARGE + 1)) + bytes(LARGE + 1)
         (b"/", GOOD + OPEN, GOOD, "ignores-end"),
         (b"/guestbook", BAD.replace(b"400", b"503"), GOOD, "no-redis"),
         (b"/guestbook", GOOD, BAD.replace(b"Connection", b"X"), "wrong-answer"),
-        (b"/", b"\n" + GOOD, GOOD, "wrong-length"),
+        (b"/", b"\n" + GOOD, GOOD, "bad-head"),
+        (b"/guestbook", GOOD, GOOD + REMARK, "no-redis"),
+        (b"/", BAD.replace(b"Connection", b"X"), BAD, "never-closes"),
         (b"/", LARGE_FILE[:-1] + OPEN, LARGE_FILE, "short-write"),
     ],
 )
@@ -438,6 +440,9 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
         ("redis-not-back", UNAVAILABLE, GOOD, GOOD, "redis-not-back"),
         ("redis-not-back", BAD, GOOD, BAD, "wrong-answer"),
         (None, b"", GOOD + b"1x", GOOD + b"2x", "state-left"),
+        (None, b"\n" + GOOD, GOOD, b"", "wrong-length"),
+        (None, LARGE_FILE[:-1] + OPEN, LARGE_FILE, b"", "short-write"),
+        ("redis-not-back", b"", GOOD, GOOD, "redis-not-back"),
         (None, GOOD + b"1x", GOOD + b"1y", GOOD + b"2y", "state-left"),
     ],
 )

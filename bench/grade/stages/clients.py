@@ -202,6 +202,7 @@ def interrupted(scene: Scene) -> None:
         scene.alive()
         failed.locked = failed.locked or kept_lock(scene.pids())
         scene.stop()
+        scene.redis.prepare()
         scene.dice.setstate(same)
         try:
             with scene.of(scene.server).started() as new:

@@ -205,7 +205,7 @@ def interrupted(scene: Scene) -> None:
         scene.redis.prepare()
         scene.dice.setstate(same)
         try:
-            with scene.of(scene.server).started() as new:
+            with scene.of(scene.server).started() as new, new.guarded():
                 requests(new)
         except StartError:
             pass

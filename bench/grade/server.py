@@ -289,8 +289,9 @@ class GradedServer:
         return share()
 
     def is_busy(self, seconds: float) -> bool:
-        """Wait; return whether the busiest thread ran or waited for a CPU for most of this time."""
-        return self.busy_share(seconds) > self.most_share
+        """Wait; return whether the busiest thread ran or waited for a CPU for most of this time, or
+        whether a thread does not sleep, e.g. because it waits for strace or for a disk."""
+        return self.busy_share(seconds) > self.most_share or not all(map(sleeps, self.pids()))
 
     def require_sleep(self, seconds: float, seen: str, port: int = 0, sure: bool = False) -> None:
         """Wait. Raise Failed if one thread runs or waits for a CPU for most of the time. `seen`:
@@ -366,6 +367,16 @@ def is_zombie(pid: int) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     return False
+
+
+def sleeps(pid: int) -> bool:
+    """Return whether all threads of a process sleep or have ended, see proc_pid_stat(5)."""
+    for folder in task_folders(pid):
+        with contextlib.suppress(OSError):  # the thread has ended
+            state = (folder / "stat").read_text().rpartition(") ")[2][0]
+            if state not in "SIZX":
+                return False
+    return True
 
 
 def in_words(share: float) -> str:

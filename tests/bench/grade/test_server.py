@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""The grader notices that a server still works. Less than a second."""
+
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from bench.grade.server import sleeps
+from bench.host.signals import SignalWatch
+
+
+def test_a_thread_that_waits_for_strace_does_not_sleep(tmp_path: Path) -> None:
+    """While strace has no CPU, a traced server has not finished, although it uses no CPU."""
+    words = ("strace", "-o", tmp_path / "trace", "cat")
+    watch = SignalWatch()
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        strace = psutil.Process(process.pid)
+        try:
+            process.stdin.write(b"1\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"1\n"
+            (traced,) = strace.children()
+            assert watch.until(lambda: sleeps(traced.pid), 5)
+            strace.suspend()
+            process.stdin.write(b"2\n")
+            process.stdin.flush()
+            assert watch.until(lambda: not sleeps(traced.pid), 5)
+            strace.resume()
+            assert process.stdout.readline() == b"2\n"
+            assert watch.until(lambda: sleeps(traced.pid), 5)
+        finally:
+            strace.resume()
+            process.stdin.close()

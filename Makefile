@@ -92,7 +92,7 @@ debug: ##- Contribute: build into build/debug with the address and undefined-beh
 	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
 		CFLAGS='$(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=all'
 
-plain: ##- Learn: build the seven servers without the second storey, ops/, into build/plain (10 s)
+plain: ##- Learn: build the servers without the second storey, ops/, into build/plain (10 s)
 	$(MAKE) $(or $(TARGET),all) BUILD=build/plain/objects BIN=build/plain STOREY="$(PLAIN)"
 
 tsan: ##- Contribute: build into build/tsan with the thread sanitizer (20 s)

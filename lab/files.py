@@ -17,7 +17,7 @@ from lab.limits import hierarchies
 from lab.plan import LabPlan
 
 LAYER_SIZE = "2g"
-"""The limit of the data that a host can write. Only written data use memory."""
+"""The limit of a host's changes to the machine's files. Only written data use memory."""
 TEMPORARY_SIZE = "1g"
 
 MACHINE = Path("/run/machine")

@@ -4,7 +4,8 @@
 mark                       the lab's mark; a folder without it is never changed
 state.json                 the plan and the processes; written when all hosts answer
 inventory.ini              for Ansible
-ssh_config key known_hosts for ssh; the key is for this lab only
+ssh_config known_hosts     for ssh
+key HOST_key               the login key and the hosts' keys (also *.pub), for this lab only
 relay                       socket that passes connections to the hosts (relay.py)
 HOST.log switch.log        the logs of a host's sshd and of the keeper
 stage                      an empty folder, where each host mounts its files, invisibly for others
@@ -166,7 +167,8 @@ def labs() -> list[str]:
 
 
 def load(name: str) -> Known | None:
-    """Return the state that the keeper has written; None if the lab is not up."""
+    """Return the state that the keeper has written, also of a keeper that has ended. Return None if
+    there is no valid state. Raise LabError if another user or version has written it."""
     try:
         found = json.loads((folder_of(name) / "state.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):

@@ -340,7 +340,7 @@ explain_pip() { # WHAT IT SAID
 }
 
 # Install in editable mode: Python reads bench/ and lab/ in place. A .venv that was copied or linked
-# from another checkout would run the code of that checkout, so it is installed again.
+# from another checkout would run the code of that checkout. Then the project is installed again.
 install_project() {
     if [[ $(cat pyproject.toml scripts/zerohttpd | sha256sum) == "$(cat "$(stamp_of project)" 2>/dev/null)" &&
         $(installed_from) -ef bench/__init__.py ]]; then return; fi

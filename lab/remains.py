@@ -31,8 +31,8 @@ class Removed(NamedTuple):
 
 
 def clear(name: str) -> Removed:
-    """Remove everything of a lab. Raise LabError if a process in its groups, or its folder, does not
-    belong to the lab."""
+    """Remove everything of a lab. Raise LabError if its folder, or a process in its groups, does
+    not belong to the lab."""
     killed = _kill_all(state.mark_of(name))
     groups = limits.left_over(name)
     for group in groups:

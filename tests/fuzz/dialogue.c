@@ -13,8 +13,8 @@
 void *__real_realloc(void *memory, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 
-/* The size limit of the input buffer, which grows by half: unparsed bytes, and
-   space for the next piece. */
+/* The largest input buffer: the longest request and the next pieces, times 3/2
+   because the buffer grows by half. */
 #define INPUT_MOST                                                             \
     ((HEAD_LIMIT + BODY_LIMIT + CHUNK_OVERHEAD_LIMIT + 4 * RECEIVE_SIZE) * 3 / \
      2)

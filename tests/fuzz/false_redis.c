@@ -59,7 +59,8 @@ static void append_remarks(const struct false_redis *redis,
         append_string(reply, buffer_view(&redis->last));
 }
 
-/* Appends a link's target, which contains the link's name. */
+/* Appends a link's target: null for a name of four bytes, an invalid address
+   for a name with unusual bytes, otherwise a path with the name. */
 static void append_link(struct view key, struct buffer *reply,
                         struct buffer *link) {
     must(view_starts_with(key, VIEW("link:")));

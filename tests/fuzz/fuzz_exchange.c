@@ -9,8 +9,9 @@
  * connection does no I/O itself, so a script needs no socket and no clock.
  *
  * After each step the data of the connection must be consistent, and each
- * response is parsed from its bytes (answers.c).  At the end each connection is
- * served again, with all its bytes at once: the responses must be the same.
+ * response is parsed from its bytes (answers.c).  At the end each connection
+ * without a timeout or shortage is served again, with all its bytes at once:
+ * the responses must be the same.
  *
  * Run the target in the project's folder, because it serves that folder.
  */

@@ -174,7 +174,7 @@ def marked_processes(mark: str) -> list[int]:
 # ---- A root whose changes are discarded ----
 
 # An overlay: its lower layer is the machine's files, its upper layer is in memory and is checked
-# afterwards. The kernel's settings and this folder are read-only in the overlay.
+# afterwards. The kernel's settings and the project are read-only in the overlay.
 LAYER, CHROOT = ((Path(__file__).parent / name).read_text() for name in ("layer.sh", "chroot.sh"))
 CHANGES = """
 python3 -I -c 'import json, os

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: MIT
-# Makes the layer the root of its mount namespace, as a container's is. Arguments: folder, command.
+# Makes an overlay the root of this mount namespace, as in a container. $0: the project's folder.
 set -e
 mount --make-rprivate /
 mount -t tmpfs none /mnt

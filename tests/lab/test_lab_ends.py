@@ -215,7 +215,7 @@ def test_an_empty_group_above_the_lab_s_is_taken_away(lab: Lab) -> None:
 
 
 def namespace_of_hosts(domain: str) -> list[str]:
-    """Return a command in a UTS namespace of its own, whose domain is nearly a lab's mark."""
+    """Return a command that runs in its own UTS namespace. `domain`: nearly the mark of a lab."""
     script = 'echo "$0" > /proc/sys/kernel/domainname; echo ready; exec sleep 600'
     return ["unshare", "--uts", "sh", "-c", script, domain]
 

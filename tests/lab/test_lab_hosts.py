@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The hosts of a running lab. All these tests share one lab."""
+"""The hosts of a running lab. All tests except the last two share one lab."""
 
 import json
 import os

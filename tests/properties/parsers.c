@@ -70,8 +70,8 @@ static void print_reply(FILE *out, const struct resp_reply *reply) {
 
 /* ---- The parsers ---- */
 
-/* Parse a head, and a chunked body.  "end" is the end of the request, or the
-   beginning of a body with Content-Length. */
+/* Parses a head, and a chunked body.  "head" is the length of the head, and
+   "chunks" the encoded length of the body; both may be 0 or an error. */
 static void run_request(FILE *out, struct view input) {
     struct http_request request;
     struct http_chunks chunks = {0};
@@ -88,7 +88,7 @@ static void run_request(FILE *out, struct view input) {
     buffer_append(&body, view_skip(input, (size_t)end));
     if (request.body == HTTP_CHUNKED_BODY)
         used = http_decode_chunks(&chunks, &body, &decoded);
-    if (used > 0) /* the bytes of the chunks */
+    if (used > 0) /* the encoded length of the body */
         used = (ssize_t)(input.length - (size_t)end - body.length + decoded);
     fprintf(out,
             ", \"chunked\": %s, \"chunks\": %zd, \"length\": %" PRIu64

@@ -95,7 +95,7 @@ def test_html(parsers: Parsers, text: str) -> None:
 
 @given(st.binary(max_size=40))
 def test_html_of_any_bytes(parsers: Parsers, data: bytes) -> None:
-    """Invalid UTF-8 is replaced byte by byte; valid UTF-8 is unchanged."""
+    """Invalid UTF-8 is replaced byte by byte, and unwanted characters; all else is unchanged."""
     shown = html.unescape(parsers.text("html", data).decode("utf-8"))
     assert not re.search(UNWANTED, shown)
     good = data.decode("utf-8", "ignore")

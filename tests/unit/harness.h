@@ -5,7 +5,7 @@
  *   - A suite: each TEST function and each row of a TEST_TABLE is a separate
  *     test with a name.  main() runs all tests.
  *   - Guarded bytes: a vector is copied next to a page without access rights,
- *     so that a read past its end ends the program at that instruction.
+ *     so that a read in this page ends the program at that instruction.
  *   - feed() passes bytes to a parser as a network may deliver them: all at
  *     once, in two pieces cut anywhere, byte by byte, and with more bytes after
  *     the message.
@@ -52,8 +52,8 @@ void suite_add(const char *name, CMUnitTestFunction function, const void *row);
 
 enum guard {
     GUARD_AFTER,  /* the vector ends at the end of a page */
-    GUARD_BEFORE, /* it begins at the beginning; "4141..." follows */
-    GUARDS,       /* their number */
+    GUARD_BEFORE, /* it begins at the beginning of a page; "4141..." follows */
+    GUARDS,       /* the number of guards */
 };
 
 /* Copies the vector to a place next to the guard.  The copy is valid until the
@@ -72,7 +72,8 @@ typedef ssize_t (*parser)(struct view input, size_t seen, const void *row);
  *
  *     > 0   with this number of bytes this number, with fewer bytes "need more"
  *     0     always "need more"
- *     < 0   with all bytes this number, with fewer this number or "need more"
+ *     < 0   with all bytes this number, with fewer this number or "need more";
+ *           with trailing bytes any error
  */
 void feed(parser parse, const void *row, struct view vector, ssize_t expected);
 

@@ -79,7 +79,7 @@ enum { MANY = 60 };
 static int sockets[2];
 static struct cached_time cached_time;
 static int order[MANY + 1], ended;
-static int64_t begun; /* the start of each test, in milliseconds */
+static int64_t begun; /* the start of the current test, in milliseconds */
 
 static void begin(size_t limit) {
     ended = 0;
@@ -177,7 +177,7 @@ TEST(an_empty_socket_is_known) {
 
 static struct coroutine *sleepers[2];
 
-/* Waits twice, and records its number after each wait. */
+/* Waits twice, and records its number each time that it is resumed. */
 static void wait_twice(void *argument) {
     int number = *(int *)argument;
 

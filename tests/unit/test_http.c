@@ -3,7 +3,7 @@
  * Valid requests: lib/proto/http.c.  test_http_reject.c has invalid requests,
  * test_http_limits.c requests that are too long.
  *
- * Every test builds a head with the expected value of each member of the parsed
+ * Most tests build a head with the expected value of each member of the parsed
  * request.  Then feed() passes the head to the parser in every way.
  */
 #include "harness.h"

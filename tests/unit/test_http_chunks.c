@@ -85,8 +85,8 @@ static const struct row rows[] = {
 };
 
 /* Decodes the input in pieces of `size` bytes, the first of `first` bytes.
-   Appends the body to the buffer; returns the bytes of all chunks, or an error.
- */
+   Stores the body in the buffer.  Returns the length of the encoded body, 0 if
+   the input is incomplete, or an error. */
 static ssize_t decode_pieces(struct view input, size_t first, size_t size,
                              struct buffer *body) {
     struct http_chunks chunks = {0};

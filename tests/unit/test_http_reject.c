@@ -263,7 +263,7 @@ static void reject(void **state) {
     feed(parse, row, row->input, -row->status);
 }
 
-/* A control byte at any place makes the head invalid. */
+/* A control byte other than HTAB makes the head invalid, at any place. */
 TEST(control_bytes_anywhere) {
     static const struct view head = V("GET /a?b HTTP/1.1\r\nHost: a\r\n"
                                       "X-Y: cd\r\n\r\n");

@@ -57,8 +57,8 @@ TEST(the_least_limit_holds) {
     assert_int_equal(system(command), 0);
 }
 
-/* In a server each process calls budget_set_slot() once; this process acts as
-   all of them. */
+/* In a server each child calls budget_set_slot() once; this process acts as all
+   of them. */
 static bool take(size_t slot, size_t bytes) {
     budget_set_slot(slot);
     return budget_change(0, bytes);
@@ -75,7 +75,7 @@ TEST(processes_share_one_budget) {
     assert_false(take(0, 1));
     assert_true(budget_change(10, 0));
     assert_true(take(0, 10));
-    budget_reset(2); /* the second process was killed */
+    budget_reset(2); /* the process with slot 2 was killed */
     assert_true(take(0, 40));
     assert_int_equal(taken[0], 100);
     assert_true(budget_change(100, 0));

@@ -179,7 +179,7 @@ static void decode(void **state) {
     }
 }
 
-/* ---- All paths of up to six pieces, compared with the definition ---- */
+/* ---- Paths of up to six pieces, compared with the definition ---- */
 
 /* Normalises a path with a stack of segments.  Returns false for a path
    above the root. */

@@ -249,7 +249,7 @@ TEST(numbers_without_end_are_rejected) {
 }
 
 /* Reads the input in packets of 4096 bytes.  The input has a reply that is too
-   large, and then :7.  The reader must not store more bytes than the limit. */
+   large, and then :7.  The reader stores at most the limit and a packet. */
 static void expect_large_and_seven(struct buffer *all) {
     struct buffer input = {0};
     struct resp_scan state = {0};
@@ -389,7 +389,7 @@ TEST(lines_without_end) {
     expect_at_every_length(&input, TOO_LARGE);
 }
 
-/* The parser rejects a huge length at its last digit, before memory is full.  A
+/* The parser notices a huge length at the end of its line, before the data.  A
    length that Redis never sends is malformed, and its data is not skipped. */
 TEST(huge_lengths_are_found_at_once) {
     struct buffer input = {0};

@@ -25,7 +25,7 @@ LINK = $(CC) $(CFLAGS) -pthread $(LDFLAGS)
 say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '  %-4s %s\n' $(1) $(2))
 Q = $(if $(V),,@)
 
-# Folders of the objects and the executables.
+# Folders of the objects, the executables and the baselines.
 BUILD ?= build/release
 BIN ?= .
 BASELINE ?= build/baselines

@@ -19,7 +19,7 @@ cd "$project"
 readonly venv=.venv
 readonly groups="build bench read openloop hosts test sanitize fuzz lint site compare peers trace fault similar package:NAME"
 readonly oldest_python=3.10
-readonly oha_version=1.16.0 # an installed oha is used if it is 1.4 or newer
+readonly oha_version=1.16.0 # this script compiles it; an installed oha must be 1.4 or newer
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }

@@ -41,9 +41,9 @@
 
 /* .calls lists the system calls that your architecture needs in addition to
    those of lib/.  After server_ready() all others fail, and their numbers are
-   printed on standard error.  Stage 4 begins here.  For threads add
-   THREADED_CALLS and THREAD_CREATING_CALLS, for children FORKING_CALLS, for
-   epoll CALL(epoll_wait), CALL(epoll_ctl).
+   printed on standard error.  In stage 4 add the calls of your architecture:
+   for threads THREADED_CALLS and THREAD_CREATING_CALLS, for children
+   FORKING_CALLS, for epoll CALL(epoll_wait), CALL(epoll_ctl).
 
    A server with a fixed number of workers adds .has_workers = true.  The option
    --workers then sets server.options.workers, and server.counters has one

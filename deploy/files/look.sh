@@ -33,7 +33,7 @@ $needs
 NEEDS
 say missing "${missing# }"
 
-# The playbook has made a folder that contains .deploy. Print the digests that are stored there.
+# If the folder contains .deploy, the playbook has made it. Print the digests in .deploy.
 if [ -d "$folder/.deploy" ]; then
     say state ours
 elif [ -e "$folder" ] && [ -n "$(ls -A "$folder")" ]; then

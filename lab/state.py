@@ -167,8 +167,7 @@ def labs() -> list[str]:
 
 
 def load(name: str) -> Known | None:
-    """Return the state that the keeper has written, also of a keeper that has ended. Return None if
-    there is no valid state. Raise LabError if another user or version has written it."""
+    """Return the state that the keeper has written, or had before its end; None: no state."""
     try:
         found = json.loads((folder_of(name) / "state.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):

@@ -167,7 +167,7 @@ def labs() -> list[str]:
 
 
 def load(name: str) -> Known | None:
-    """Return the state that the keeper has written, or had before its end; None: no state."""
+    """Return the state that the keeper has written; the keeper may have ended. None: no state."""
     try:
         found = json.loads((folder_of(name) / "state.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):

@@ -4,12 +4,12 @@
 Every child
   - has its own session. Ctrl-C at the terminal reaches only this process, which then ends the
     children in order;
-  - is killed by the kernel when this process ends, even by SIGKILL: setpriv (util-linux) sets the
-    parent-death signal and then executes the program. (In a process with threads, such as the live
-    table's, code between fork and exec may deadlock.)
-  - is bound to its CPUs by taskset before its first instruction, so that all its threads and
+  - gets `death_signal` (default: SIGKILL) when this process ends, even by SIGKILL. setpriv
+    (util-linux) sets this signal and then executes the program, because in a process with threads,
+    such as the live table's, code between fork and exec may deadlock;
+  - is bound to the given CPUs by taskset before its first instruction, so that all its threads and
     children also run on these CPUs;
-  - writes to unnamed files, because a full pipe would block it.
+  - writes to unnamed files, because a full pipe would block it. `piped` is the exception.
 """
 
 import contextlib

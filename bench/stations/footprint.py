@@ -85,8 +85,8 @@ def rollup(pid: int) -> dict[str, int]:
 def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
-    """Return the context switches of the servers' tasks between two readings; None if other tasks
-    used some of the CPU time. `spent`: the CPU time of all tasks."""
+    """Return the context switches of the servers' tasks between two readings; None if the tasks
+    differ or used less than ALL_THE_WORK of `spent`, the servers' CPU time (None: unknown)."""
     if before.keys() != after.keys() or spent is None:
         return None
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)

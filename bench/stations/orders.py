@@ -71,11 +71,11 @@ class ServersUse(BaseModel):
     seconds: float
     """The duration of the observation, from the readings before the load to those after it."""
     busy: float | None
-    """The share of the servers' CPU time that all processes used."""
+    """The busy share of the servers' own CPUs, by all processes; None if they have no own CPUs."""
     cpus: int
     """The number of CPUs to which the servers are bound; 0: not bound."""
     spread: int = 0
-    """The number of CPUs that each server may use; 0: one CPU."""
+    """The number of CPUs that each server may use if the run gives it all cores; otherwise 0."""
     own_backlog: int | None = None
     """The servers' smallest backlog for listen(), if the backlog is below the kernel's limit."""
     samples: int

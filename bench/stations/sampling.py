@@ -254,7 +254,7 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
 
 
 def _function(line: str, innermost: bool) -> list[Function]:
-    """Return a list with the function of a line; empty for a caller in ENTRY or unknown user code."""
+    """Return a list with a line's function; empty for a caller in ENTRY or unknown user code."""
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
     owner = owner_of(place)

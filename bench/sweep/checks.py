@@ -49,7 +49,7 @@ class Asked:
     requests: int
     timeout: float
     status: int
-    """The status of the first response; all other responses must be of this class."""
+    """The status of the first response; all others must have it, or with ab at least its class."""
     body_bytes: int
     """The length of the first response's body."""
     answer_bytes: int | None = None
@@ -296,7 +296,7 @@ def _check_counts(seen: Evidence) -> Iterator[Check]:
 
 
 def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
-    """Check that the server counted all requests: the load, the first one and the warm-up."""
+    """Check that the server counted all requests and, without idle connections, their classes."""
     own, right, loaded = seen.run.server_statistics, f"{asked.status // 100}xx", seen.loaded
     if own is None or own.requests is None:
         none = "the server printed no statistics"

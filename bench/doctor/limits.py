@@ -236,7 +236,7 @@ def require_tools(by_oha: bool, by_wrk: bool) -> None:
 
 
 def look() -> Facts:
-    """Measure the load of other programs for 0.5 s. Return the facts, except an existing Redis's."""
+    """Measure the load of other programs for 0.5 s. Return all facts except `redis`."""
     busy, busiest = other_load()
     return Facts(
         cpus=len(os.sched_getaffinity(0)),

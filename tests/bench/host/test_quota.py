@@ -219,7 +219,7 @@ def test_closing_a_group_kills_its_processes(slicing: Slicing) -> None:
 
 def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
     """15 % of a core is written as 1,500 of each 10,000 microseconds, or as a percentage for
-    systemd. Plain folders replace the control groups: `cpu` of version 1, `unified` of version 2."""
+    systemd. Plain folders replace the control groups, in `cpu` with files of version 1."""
     groups, quotas = tmp_path / "unified", tmp_path / "cpu"
     groups.mkdir()
     quotas.mkdir()

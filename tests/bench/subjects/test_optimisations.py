@@ -68,8 +68,8 @@ def seconds_seen(optimisation: str) -> list[int]:
 
 
 def test_without_a_lasting_second_no_two_looks_find_the_same() -> None:
-    """Without the optimisation `date`, each call of time() returns a new second, so the server
-    formats the field Date for each response."""
+    """Without the optimisation `date`, each call of time() returns another second than the last
+    call, so the server formats the field Date for each response."""
     usual, other = seconds_seen("control"), seconds_seen("date")
     assert usual == sorted(usual)
     changes = [b - a for a, b in itertools.pairwise(other)]

@@ -86,7 +86,7 @@ def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> 
 def _of_clients(
     runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
 ) -> Iterator[Finding]:
-    """Yield the limits of the host that opens the connections."""
+    """Yield a finding for each limit of the host that opens the connections."""
     levels = sorted({run.connections for run in runs})
     most, ports, ceiling = levels[-1], limits.ports, limits.ab_ceiling
     of_ab = sorted({run.of_ab for run in runs})
@@ -145,7 +145,7 @@ def _of_clients(
 def _of_servers(
     runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
 ) -> Iterator[Finding]:
-    """Yield the limits of the host that accepts the connections."""
+    """Yield a finding for each limit of the host that accepts the connections."""
     levels = sorted({run.connections for run in runs})
     most = levels[-1]
     yield Finding(

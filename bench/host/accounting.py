@@ -79,7 +79,7 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """The periods of a CPU quota in which a process ran, and those with throttling."""
+    """The numbers of a CPU quota's periods in which a process ran, and of those with throttling."""
 
     all: int
     throttled: int

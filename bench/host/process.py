@@ -5,8 +5,8 @@ Every child
   - has its own session. Ctrl-C at the terminal reaches only this process, which then ends the
     children in order;
   - gets `death_signal` (default: SIGKILL) when this process ends, even by SIGKILL. setpriv
-    (util-linux) sets this signal and then executes the program, because in a process with threads,
-    such as the live table's, code between fork and exec may deadlock;
+    (util-linux) sets this signal and then executes the program. Python code between fork and exec
+    could deadlock, because this process may have threads (e.g. the live table's);
   - is bound to the given CPUs by taskset before its first instruction, so that all its threads and
     children also run on these CPUs;
   - writes to unnamed files, because a full pipe would block it. `piped` is the exception.

@@ -46,7 +46,7 @@ COST_OF_LOOKING = 0.04
 """The maximum share of the time that sampling may take."""
 ALL_THE_WORK = 0.9
 """If the known tasks used at least this share of the CPU time, they are assumed to be all tasks.
-The rest may be a difference between the two clocks."""
+The rest may come from the two sources of the times: schedstat and the control group."""
 MOST_LOOKED_AT = 64
 """The largest number of processes in a sample; if there are more, the sum is scaled up."""
 

@@ -64,8 +64,8 @@ class ServersUse(BaseModel):
     used: list[Usage | None]
     """For each server: the usage of all its processes."""
     switches: Switches | None = None
-    """The context switches of all servers; None if tasks started or ended during the load. Then the
-    switches in `Lifetime` are used."""
+    """The context switches of all servers; None if unknown, e.g. if tasks started or ended during
+    the load. Then the switches in `Lifetime` are used."""
     faults: int | None = None
     """The page faults of all servers and of their reaped children."""
     seconds: float

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The testbed: all agents of a sweep with their roles. The file of `--hosts` has the name, the
-address and the agent's start command for each host:
+"""The testbed: all agents of a sweep with their roles. The file of `--hosts` has the name and the
+address of each host and, except for the load host, the agent's start command:
 
     {"load":    {"name": "load", "address": "10.77.0.1"},
      "nginx":   {"name": "nginx", "address": "10.77.0.2", "agent": ["ssh", "nginx"]},

@@ -36,8 +36,8 @@ LITTLE_ABOVE = 0.15
 """The number of requests in progress may exceed the number of connections by this share, because of
 clock errors."""
 LITTLE_BELOW = 0.5
-"""The number of requests in progress may be lower by this share, because ab needs time between two
-requests of a connection. With fewer requests in progress, ab did not make the planned load."""
+"""Requests in progress may be fewer than connections by this share, because ab needs time between
+two requests of a connection. With fewer requests, ab did not make the planned load."""
 SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
 """The checks that fail if the kernel loses connections."""
 

@@ -61,6 +61,7 @@ class Child:
         self._files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         self._kept: tuple[bytes, bytes] | None = None
         self._read = [0, 0]
+        self._obeyed = True
         self._process = subprocess.Popen(
             guarded(command, cpus, death_signal),
             stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
@@ -155,12 +156,12 @@ class Child:
 
     def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
         """End the child and the processes of its group: send signal `number`, wait `timeout`
-        seconds, then kill. The output stays readable. Return False if the child was killed. May be
-        called twice."""
+        seconds, then kill. The output stays readable. Return False if this method killed the child.
+        May be called twice."""
         if self._process.returncode is not None:
-            return True
+            return self._obeyed
         self.send(number)
-        ended = self.wait(timeout)
+        self._obeyed = self.wait(timeout)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
@@ -170,7 +171,7 @@ class Child:
         self._kept = (self._written(OUTPUT), self._written(ERRORS))
         for file in self._files:
             file.close()
-        return ended
+        return self._obeyed
 
     @property
     def exit_status(self) -> int | None:

@@ -79,6 +79,7 @@ def test_a_process_that_ignores_the_signal_is_killed_with_its_children() -> None
     while not child.stdout.endswith("\n"):
         time.sleep(0.01)
     assert not child.end(timeout=0.2)
+    assert not child.end(), "the second call returns the same"
     assert child.exit_status == -signal.SIGKILL
     wait_for(lambda: has_ended(int(child.stdout)), "the child of the killed process still runs")
 

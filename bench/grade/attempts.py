@@ -36,8 +36,7 @@ CLOSES_ONLY = (*CALLS_ONLY, "trace=close")
 """Options of strace for a check with `traced`. Every trace also has the ends of processes."""
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
-"""Matches a process that one of these signals killed. SIGKILL is missing, because the grader sends
-it, and SIGSYS, because it has its own fault."""
+"""Matches a process that one of these signals killed; SIGSYS is judged as a refused call."""
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
 """Calls whose refusal cannot cause a failure; the report only mentions it."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")

@@ -71,8 +71,7 @@ def folder_of(name: str) -> Path:
 
 
 def _require_sources(folder: Path) -> None:
-    """Raise UserError if the folder, or a file that the grader reads there, is a link or a special
-    file, or if `refusal` gives a reason."""
+    """Raise UserError if a path is a link or a special file, or if `refusal` gives a reason."""
     for path in (folder, *(folder / name for name in ("main.c", "tests.toml", "ldflags"))):
         if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
             raise UserError(f"{path} is a link or not a regular file; put the file itself there")

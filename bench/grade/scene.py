@@ -107,8 +107,7 @@ class Scene(GradedServer):
     def talk(
         self, client: Client, data: bytes, method: str = "GET", fault: FaultName = "no-answer"
     ) -> Response:
-        """Send bytes on an open connection; return the response. `fault`: what Failed has as its
-        fault if no response arrives."""
+        """Send bytes on an open connection; return the response. `fault`: for no response."""
         try:
             answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:

@@ -37,8 +37,8 @@ connection, and the number of concurrent clients."""
 SHORTEST, KEEP_ALIVE = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n", 1000
 """A short request, and the limit of requests on a connection (KEEP_ALIVE_REQUESTS)."""
 DELAY_SECONDS, DELAY_RATIO, MANY = 0.03, 5, 100
-"""A response is late after DELAY_SECONDS plus DELAY_RATIO times the reference server's time. (A
-delayed ACK takes 40 ms.) More than MANY responses prove a delay at the first attempt."""
+"""Responses are late if their median time exceeds DELAY_SECONDS + DELAY_RATIO * the reference time.
+(A delayed ACK takes 40 ms.) With more than MANY responses, one attempt is a proof."""
 CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 """The number of cuts in a request, and the pauses after a piece and after a response."""
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20

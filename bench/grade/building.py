@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Prepare an examination: compile a copy of the server, link it with the built library, and make
-files to serve. The seed determines the names and contents of the files that the project lacks."""
+the files to serve: those of the project, and files with random names and contents (the seed)."""
 
 import os
 import random

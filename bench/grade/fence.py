@@ -41,7 +41,7 @@ def version() -> int:
 def fenced(command: Sequence[str], reads: Sequence[Path], writes: Sequence[Path]) -> list[str]:
     """Return a command line that runs `command` with Landlock. In addition to `reads` and `writes`,
     the command may use DEVICES, and read the folders of SYSTEM. The command cannot read this
-    project, even if it is in such a folder, because it has servers that the command could start."""
+    project, even below such a folder: the project has servers that the command could start."""
     system = [path for folder in SYSTEM for path in without(PROJECT, Path(folder))]
     paths = [f"r:{path}" for path in (*system, *reads)] + [f"w:{p}" for p in (*DEVICES, *writes)]
     return [sys.executable, "-I", "-S", __file__, *paths, "--", *command]

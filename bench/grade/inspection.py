@@ -117,8 +117,8 @@ def useless_descriptors(scene: Scene) -> int:
 
 
 def channels(scene: Scene) -> set[str]:
-    """Return the names of the server's open pipes, non-TCP sockets, epoll sets, eventfds etc. The
-    latter have no unique names; they are numbered within a process."""
+    """Return the names of the server's open pipes and non-TCP sockets, and of epoll sets, eventfds
+    etc. These have no unique names, and are numbered within a process."""
     found: set[str] = set()
     for descriptors in opened(scene):
         nameless: Counter[str] = Counter()

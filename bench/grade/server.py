@@ -70,7 +70,7 @@ class GradedServer:
     nohup: bool = False
     """Whether the server is started with NOHUP."""
     lane: int = 0
-    """A number. Servers that run at the same time have different lanes (as root, also users)."""
+    """Servers that run at the same time have different lanes. With root, each has its own user."""
     trace: Path | None = None
     """The output file of strace; None: no trace."""
     timeout: float = TIMEOUT
@@ -206,7 +206,7 @@ class GradedServer:
 
     def alive(self, seconds: float = DYING_SECONDS) -> None:
         """Raise Failed if the server's first process has ended, although the grader did not stop
-        it. Wait for this time, because a process may end a little later than its connections."""
+        it. Wait up to `seconds`: a process may end a little later than its connections."""
         if self.too_large:
             seen = f"the server used more than {MEMORY >> 20} MB and was killed"
             raise Failed("takes-memory", seen)
@@ -234,7 +234,7 @@ class GradedServer:
         return self.running.pid
 
     def pids(self) -> list[int]:
-        """Return the PIDs of all processes of the server."""
+        """Return the PIDs of the server's first process and its descendants (without orphans)."""
         return self.running.pids() if self.running is not None else []
 
     def tasks(self) -> int:

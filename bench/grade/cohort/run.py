@@ -34,7 +34,7 @@ from bench.records.store import alone, record, replace
 
 GRADED = "graded"
 MOST_SECONDS = 170.0
-"""The time limit of a grading: BUDGET_SECONDS, or SERIAL_SECONDS without namespaces, and more."""
+"""The time limit of a grading: longer than SERIAL_SECONDS, the grader's own limit."""
 USUAL_SECONDS = 25.0
 """The estimated time to grade the first submission."""
 PREFIX = "zerohttpd-class-"

@@ -127,8 +127,8 @@ def mixture(
     also: int = HTTPStatus.SERVICE_UNAVAILABLE,
     requests: int = REQUESTS,
 ) -> None:
-    """Each client gets the correct response to each request, and each remark is saved once. `cuts`
-    is called repeatedly meanwhile; then requests for /guestbook may have the status `also`."""
+    """Each client gets the correct response to each request, and each remark is saved once. If
+    `cuts` is given, it is called repeatedly, and /guestbook may also have the status `also`."""
     drawn = partial(_visit, scene, also=also if cuts else 0, requests=requests)
     dice = [Random(scene.dice.random()) for _ in range(CLIENTS if scene.several else 1)]
     with meanwhile(cuts, CUT_SECONDS) if cuts else nullcontext():

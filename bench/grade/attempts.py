@@ -38,7 +38,7 @@ _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
 """Matches a process that one of these signals killed; SIGSYS is judged as a refused call."""
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
-"""Calls whose refusal cannot cause a failure; the report only mentions it."""
+"""Calls whose refusal cannot cause a failure; the report only mentions the refusal."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
 PROC = "/proc/PID/task/TID/syscall: thread, call"
 
@@ -148,7 +148,7 @@ class CheckRunner:
 
     def _tracer(self, check: Trial, again: bool) -> tuple[Path | None, Sequence[str]]:
         """Return the file of a check's trace and the command line that writes the trace; (None, ())
-        without a trace. At a repeated attempt the trace is a proof."""
+        without a trace. A repeated attempt is traced for a proof."""
         proves = again and check.starts_server
         if not (self.can_trace and (proves or check.traced or check.injected)):
             return None, ()

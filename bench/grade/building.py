@@ -44,7 +44,7 @@ REDIRECTS = (
 )  # fmt: skip
 """Targets of redirects, some with a status or a comment."""
 SIZES = (0, 1, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, 64 << 10)
-"""Sizes of files: servers keep files of at most 16 KB in memory (lib/config.h)."""
+"""Sizes of files, some near 16 KB: servers keep files up to this size in memory (SMALL_FILE)."""
 HAS_INDEX = 0.5
 MOST_BYTES = 1 << 20
 """The size limit of a graded folder, which should have only source files."""

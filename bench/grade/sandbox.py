@@ -28,7 +28,7 @@ OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
 WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
 """`user` needs no root rights, but a kernel that allows unprivileged user namespaces."""
 FIRST_USER, USERS = 61_184, 4_000  # `lane` is added
-"""User IDs that no account has: systemd uses them for services with a dynamic user."""
+"""User IDs that no account has: systemd reserves them for services with a dynamic user."""
 MEMORY = 512 << 20
 """The bytes that all processes of a server together may use (`GradedServer.memory`)."""
 REDIS_PASSWORD = secrets.token_urlsafe(16)

@@ -46,8 +46,8 @@ ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """Replacements for a part of a request."""
 LARGE, STRAY = 1 << 16, 100
-"""The minimum size of a large body, and the number of bytes before a response in which the rest of
-the previous response is searched."""
+"""The minimum size of a large body. A response that does not begin at once, but within STRAY bytes,
+follows the rest of the previous response."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
 """The first and last bytes of character classes."""
 UNAVAILABLE = {502, 503}

@@ -53,7 +53,7 @@ AT_ONCE = 6
 UNSENT_FILES = 80
 """More files than a server keeps open (MOST_FILES)."""
 REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
-"""REFUSED_LEAST failed calls within this time are a loop without a pause (RETRY_DELAY: 20 ms)."""
+"""REFUSED_LEAST failures within REFUSED_SECONDS show a loop without pauses (RETRY_DELAY: 20 ms)."""
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40

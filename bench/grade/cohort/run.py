@@ -2,9 +2,9 @@
 """Grade a class: one submission after another, each by a process `zerohttpd grade`. The record is a
 folder with the runs of a class and all grades of each student.
 
-If a submission cannot be graded, its line gives the reason, and the run continues. Submissions that
-have not changed since their last grade are not graded again. Each grade is appended to a file as a
-line, so that a killed run loses only the current grade. `runs.json` is replaced as a whole.
+If a submission cannot be graded, its line gives the reason, and the run continues. Without --again,
+a submission is graded again only if its files, the project or --only have changed. Each grade is
+appended to a file as a line: a killed run loses only the current grade. `runs.json` is replaced.
 """
 
 import contextlib
@@ -197,7 +197,7 @@ class ClassGrading:
         return found
 
     def grade(self, submissions: Sequence[Graded]) -> None:
-        """Grade the submissions that are new or have changed. Raises Interrupted."""
+        """Grade the submissions that have no valid grade (`_is_done`). Raises Interrupted."""
         todo = [one for one in submissions if not self._is_done(one)]
         if len(todo) < len(submissions):
             self.say(f"{len(submissions) - len(todo)} have not changed since their last grade")

@@ -13,7 +13,7 @@ from bench.records.values import Parser, positive, value_of, words_of
 
 
 def compared(words: Sequence[str]) -> int:
-    """Compare two sweeps. Raises UserError."""
+    """Compare two sweeps. Return the exit status. Raises UserError."""
     parser = Parser(
         prog="zerohttpd compare",
         description="Compare two sweeps and show the changes that exceed the noise of both. "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Read a study: a TOML file with the measurements of a sweep and the expected results.
-bench/studies/now.toml and measure.toml explain all keys. An error message names the line, the entry
+bench/studies/now.toml and measure.toml explain the keys. An error message names the line, the entry
 and the value."""
 
 import csv
@@ -204,7 +204,7 @@ class DeclaredStudy(StudyWords, Size):
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """Return the names of all servers under test, each once."""
+        """Return the names of all servers, each once, without the baselines that entries add."""
         return tuple(dict.fromkeys(x for one in self.measure for x in one.subjects(self.chosen)))
 
     @property

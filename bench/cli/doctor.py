@@ -19,8 +19,8 @@ def run(words: Sequence[str]) -> int:
         prog="zerohttpd doctor",
         allow_abbrev=False,
         description="Check this machine: print what it has, what the chosen runs need, and a "
-        "command or advice for each problem. It changes nothing, and accepts the options of "
-        "`sweep`. Exit status: 0 all checks pass, 1 a check failed.",
+        "command or advice for each problem. It changes nothing, and accepts options of `sweep`. "
+        "Exit status: 0 all checks pass, 1 a check failed.",
     )
     add_plan(parser)
     options = chosen_options(parser.parse_args(words))

@@ -318,7 +318,7 @@ def names() -> list[str]:
 
 
 def published() -> list[str]:
-    """Return the names of the studies that compare with other servers."""
+    """Return the names of the studies that have a chapter in the report."""
     return [name for name in names() if "reference" in toml_of(STUDIES / f"{name}.toml")]
 
 

@@ -13,11 +13,11 @@ A package imports only from packages below it in this list; `make lint` checks t
     studies                   measurements and expectations, as TOML files
     load  services  subjects  load generators; Redis and nginx; servers under test
     host                      processes, control groups, counters and limits of this host
-    report                    the page: page -> charts -> findings -> study
+    report                    the page; its layers: page, charts, findings, study
     readers                   tables, charts, comparisons, capacity, targets
     records                    stored data
 
-The last three packages import nothing else, so results can be read on a computer that cannot
+The last three packages import only each other, so results can be read on a computer that cannot
 measure. docs/how-to/extend-the-benchmark.md shows how to add a condition, a figure, a workload and
 a reference server. Two folders are not packages: references/ has the reference servers, figures/
 has results published in 2019. The baselines, the minimal server of each architecture, are in the

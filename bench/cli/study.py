@@ -65,7 +65,7 @@ def measure(words: Sequence[str]) -> int:
 
 
 def peers(words: Sequence[str]) -> int:
-    """Run `zerohttpd peers`. Return the exit status, as `measure` does. Raises UserError."""
+    """Run `zerohttpd peers`. Return the exit status, see RUN. Raises UserError."""
     parser = Parser(prog="zerohttpd peers", description=PEERS)
     add = parser.add_argument
     add("studies", nargs="*", metavar="STUDY", help=f"{', '.join(published())} (default all)")

@@ -139,7 +139,7 @@ class Clients:
     # ---- The actions of the buttons ----
 
     def silent(self, count: int) -> None:
-        """Add `count` clients that send half a request and then nothing."""
+        """Add up to `count` clients that send half a request and then nothing."""
         for _ in range(count):
             with self._lock:
                 if len(self._silent()) >= SILENT_MOST:

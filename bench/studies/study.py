@@ -26,7 +26,7 @@ from bench.subjects.subject import discover, known_names, server_names
 
 STUDIES = ROOT / "bench" / "studies"
 EXPERIMENTS = ROOT / "course" / "experiments"
-"""Studies of one change of a server; NAME.patch is the change."""
+"""The folder of the experiments: NAME.toml is the study of a change, NAME.patch is the change."""
 SEVEN = "seven"
 """In the key `servers`, this name means all chosen servers of the project."""
 
@@ -138,7 +138,7 @@ SIZES = {
 
 
 class Measure(Size):
-    """An entry `measure`. All other keys are conditions, each with one or several values."""
+    """An entry `measure`. Keys without a field are conditions, each with one or several values."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

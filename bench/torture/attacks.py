@@ -40,7 +40,7 @@ REFILL_SECONDS = 0.3
 FULL_REDIS = 12
 """The clients that the limited Redis accepts, including the test's own connection."""
 UNDER_WAY = 40
-"""The number of requests in progress when SIGTERM is sent; it is below the workers of 03 and 05."""
+"""The number of requests in progress at SIGTERM, below the number of workers of 03 and 05."""
 ACCEPTED_SECONDS = 0.6
 """The time limit for a server to accept UNDER_WAY connections. The sum of this time and
 PAUSED_SECONDS is below 1 s, the servers' timeout for a new connection to Redis."""
@@ -51,7 +51,7 @@ REDIS_PAGES = frozenset({"guestbook", "sign"})
 LOOPBACK = "127.0.0.1"
 QUIET_SECONDS = 3.0
 """The time limit for a server to release connections, processes and threads. The limit is above
-2 s, because a server reads for 2 s after an early error response."""
+2 s, because a server reads for up to 2 s after an early error response."""
 SETTLED_SECONDS = 0.06
 """If the number of tasks is constant for this time, a server has created all of them."""
 

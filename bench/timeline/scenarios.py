@@ -76,7 +76,7 @@ class Disturbance(BaseModel):
 
 
 class Scenario(BaseModel):
-    """Eight requests; `shows` tells the reader what to look for."""
+    """Eight requests; `shows` is a question to the reader about them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

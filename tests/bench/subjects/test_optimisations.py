@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""baselines/without.c changes only the system calls of the optimisation that it switches off."""
+"""baselines/without.c changes only the system calls of the optimisation that it disables."""
 
 import itertools
 import subprocess
@@ -34,7 +34,7 @@ MORE_CALLS = [
     ("cache", KEPT, {"openat2": 1, "read": 1, "close": 1}),
     ("control", LARGE, {}),
 ]
-"""How the system calls of a request change if the optimisation is switched off."""
+"""How the system calls of a request change if the optimisation is disabled."""
 UNRELATED = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
 """System calls that may serve several requests, and the two names of fstat()."""
 

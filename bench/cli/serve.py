@@ -95,12 +95,11 @@ def _say_where(live: Live) -> None:
     """Print the addresses of the servers and of the live page."""
     looks = live.watch.looks
     urls = " and ".join(look.url for look in looks)
-    ends = "the server and its" if len(looks) == 1 else "the servers and their"
     students = f"Students predict at {live.room.url}\n" if live.room else ""
     print(
         f"\nOpen {urls} in a browser. "
         f"What each process and connection waits for: {live.url}\n{students}"
-        f"Ctrl-C ends {ends} Redis.\n",
+        "Ctrl-C ends all processes started here.\n",
         flush=True,
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The benchmark: measures the servers with Apache Bench and stores the results.
+"""The benchmark: measures the servers with ab, wrk and its own clients, and stores the results.
 
 A package imports only from packages below it in this list; `make lint` checks this:
 
@@ -11,15 +11,15 @@ A package imports only from packages below it in this list; `make lint` checks t
     sweep                     all runs in order; each from server start to checks
     stations  doctor          the agent on each host; limits of the hosts and fixes
     studies                   measurements and expectations, as TOML files
-    load  services  subjects  ab, wrk and oha; Redis and nginx; servers under test
+    load  services  subjects  load generators; Redis and nginx; servers under test
     host                      processes, control groups, counters and limits of this host
-    report                    the page: page -> charts -> findings -> study
+    report                    the page; its layers: page, charts, findings, study
     readers                   tables, charts, comparisons, capacity, targets
     records                    stored data
 
-`report` and `readers` import only `records`, so results can be read on a computer that cannot
+The last three packages import only each other, so results can be read on a computer that cannot
 measure. docs/how-to/extend-the-benchmark.md shows how to add a condition, a figure, a workload and
-a reference server. Two folders have no code: references/ (declarations of reference servers) and
-figures/ (published in 2019). The baselines, the minimal server of each architecture, are in the top
-folder baselines/.
+a reference server. Two folders are not packages: references/ has the reference servers, figures/
+has results published in 2019. The baselines, the minimal server of each architecture, are in the
+top folder baselines/.
 """

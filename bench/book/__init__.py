@@ -6,7 +6,8 @@
     directive      replaces lines of a document by HTML or the newest curve
     glossary       links words to their entries
     site           has hooks of MkDocs, which makes the web site (mkdocs.yml)
-    course         makes slides, speaker notes and sheets (expected: the sheets' results)
+    course         makes slides, speaker notes and sheets
+    expected       measures the figures of the sheets on this machine
 
 The chapters of the book are in docs/tutorial/book/. A directive that quotes a missing source file
 is an error.

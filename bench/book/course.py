@@ -82,8 +82,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def build(folder: Path) -> list[Path]:
-    """Write the sheets and, unless this is a copy for students, the slides and notes. Raises
-    UserError."""
+    """Write the sheets and, unless this is a copy for students, the slides and notes. Return the
+    paths of the files. Raises UserError."""
     template = template_of(__file__, "course.html.j2")
     light, dark = styles()
     made = []

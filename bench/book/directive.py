@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Replace directives by HTML: lines of a document that begin with two colons.
+"""Replace directives by HTML. A directive is a line of a document that begins with two colons.
 
 :: source FILE [since FILE]     the whole annotated file; lines that are new since FILE are marked
 :: function FILE NAME           one function of a file, with its comment
-:: step FILE FILE               two files side by side; unchanged lines are folded
+:: step FILE FILE               code of two files side by side; long equal parts are folded
 :: pair FILE NAME FILE NAME     two functions side by side
 :: timeline SERVER [SCENARIO]   the picture of a recorded trace, and a sentence about the trace
 :: curve SERVER ...             the curves of these servers, from the last server's newest sweep

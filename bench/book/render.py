@@ -105,7 +105,7 @@ def step(
     names: tuple[str, str], texts: tuple[str, str], names_in: tuple[str, str] = ("", "")
 ) -> str:
     """Return the code of two files side by side without comments, or one function of each file with
-    its comments. Raises NoSuchFunction."""
+    the comments inside it. Raises NoSuchFunction."""
     sides = [_code(text, name) for text, name in zip(texts, names_in, strict=True)]
     left, right = ([line for line, _ in side] for side in sides)
     rows: list[str] = []
@@ -120,7 +120,7 @@ def step(
 
 
 def _code(text: str, name: str) -> list[tuple[str, str]]:
-    """Return the lines of code of a file, or all lines of one function, as text and as HTML."""
+    """Return the lines (text, HTML) of a file's code, or of a function with the comments inside."""
     lines, html = text.splitlines(), coloured(text)
     shown = [n for n, line in enumerate(code_alone(text)) if line is not None]
     if name:

@@ -3,7 +3,7 @@
 
 - Directives (bench/book/directive.py) become annotated source, timelines and curves.
 - The words of the book are linked to the glossary.
-- A link to a file outside of docs/ leads to a page with that file: the site needs no repository.
+- A link to a file outside of docs/ leads to a page with that file, so the site needs no repository.
 """
 
 import posixpath
@@ -75,7 +75,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Insert the HTML of the directives, and link words to the glossary."""
+    """Insert the HTML of the directives, and link words of the book to the glossary."""
     # The empty corner of a table is not a heading.
     html = PLACE.sub(lambda match: _made[int(match[1])], html).replace("<th></th>", "<td></td>")
     here = page.file

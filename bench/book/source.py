@@ -24,7 +24,7 @@ class Passage:
 
 def passages(text: str) -> list[Passage]:
     """Return the passages of a file in their order. A passage begins at a comment on lines of its
-    own, or after an empty line outside of functions."""
+    own, or after an empty line that follows a line `}` or `};`."""
     found, end = [Passage()], 0
     for comment in (*_COMMENT.finditer(text), None):
         number = text.count("\n", 0, end) + 1
@@ -72,8 +72,8 @@ def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
 
 
 def code_alone(text: str) -> list[str | None]:
-    """Return the lines of `text`. None replaces each line of a comment on its own lines, and each
-    empty line after the comment."""
+    """Return the lines of `text`. None replaces each comment on its own lines, and the empty lines
+    before and after a passage's code."""
     shown = {
         passage.first - 1 + offset
         for passage in passages(text)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Measure the CPU cost of a request (`zerohttpd cost`). Measure system calls and functions of each
-server and its baseline, one server without each of its optimisations, and the experiments. Write a
-page into the folder of the results, and print the results as Markdown."""
+"""Measure the CPU cost of a request (`zerohttpd cost`). Measure each server and its baseline,
+system calls and functions of each server, one server without each of its optimisations, and
+experiments. Write a page into the folder of the results, and print the results as Markdown."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,7 +24,8 @@ PAGE = "cost.html"
 
 
 def run(words: Sequence[str]) -> int:
-    """Measure, and write the page. Return the exit status as `measure` does. Raises UserError."""
+    """Measure, and write the page. Return the exit status: 0 all results valid, 1 not all valid,
+    128 + n after signal n. Raises UserError."""
     wanted = study("cost")
     chosen = _parser(wanted).parse_args(words)
     if chosen.markdown and not chosen.markdown.parent.is_dir():
@@ -81,7 +82,7 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
 
 
 def experiment(words: Sequence[str]) -> int:
-    """Run `zerohttpd experiment`. Return the exit status as `run` does. Raises UserError."""
+    """Run `zerohttpd experiment`. Return the exit status, see `run`. Raises UserError."""
     what = "Measure a server with and without one change, alternately."
     parser = Parser(prog="zerohttpd experiment", description=what)
     known = f"one of {', '.join(CHANGES)}; without a name: list all experiments"
@@ -104,7 +105,7 @@ def experiment(words: Sequence[str]) -> int:
 
 
 def show(found: Sequence[Difference], chosen: DeclaredStudy, out: Console) -> None:
-    """Print the figures of both variants, and the expected result."""
+    """Print the figures of each server with and without the change, and the expected result."""
     table = Table("<server", "<conditions", "<", "us/request", "calls", "writes", "<")
     for one in found:
         start = (one.usual.subject, one.usual.conditions.describe())

@@ -14,12 +14,12 @@ from bench.sweep.options import add_plan, chosen_options
 
 
 def run(words: Sequence[str]) -> int:
-    """Print all checks; return 1 if a check failed. Raises UserError."""
+    """Print all checks. Return 1 if a check failed, otherwise 0. Raises UserError."""
     parser = Parser(
         prog="zerohttpd doctor",
         allow_abbrev=False,
         description="Check this machine: print what it has, what the chosen runs need, and a "
-        "command that fixes each problem. It changes nothing, and accepts the options of `sweep`. "
+        "command or advice for each problem. It changes nothing, and accepts options of `sweep`. "
         "Exit status: 0 all checks pass, 1 a check failed.",
     )
     add_plan(parser)

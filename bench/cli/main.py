@@ -27,7 +27,7 @@ INTERRUPTED = 128 + signal.SIGINT
 READER_LEFT = 128 + signal.SIGPIPE
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MADE_AS = {"sweep": "bench", "hosts": "bench"}
-"""The make targets whose names differ from the names of their commands."""
+"""The make target of each command, if the names differ."""
 
 
 class Command(NamedTuple):
@@ -174,7 +174,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def version() -> str:
-    """Return the project's version from pyproject.toml."""
+    """Return the version of the installed project, or "not installed"."""
     try:
         return metadata.version("zerohttpd-seven")
     except metadata.PackageNotFoundError:

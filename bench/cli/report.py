@@ -13,7 +13,7 @@ from bench.records.values import Parser, positive, value_of, words_of
 
 
 def compared(words: Sequence[str]) -> int:
-    """Compare two sweeps. Raises UserError."""
+    """Compare two sweeps. Return the exit status. Raises UserError."""
     parser = Parser(
         prog="zerohttpd compare",
         description="Compare two sweeps and show the changes that exceed the noise of both. "
@@ -46,7 +46,7 @@ def run(words: Sequence[str]) -> int:
         "files in the same folder.",
     )
     parser.add_argument("results", type=Path, help="folder of a sweep or a robustness test")
-    output = "write the page to FILE (default report.html in the folder of the results)"
+    output = "write the page to FILE (default report.html or torture.html in the results' folder)"
     parser.add_argument("--output", type=Path, metavar="FILE", help=output)
     alone = parser.add_mutually_exclusive_group()
     alone.add_argument(

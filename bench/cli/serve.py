@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd serve`: run servers, each with its own Redis. A live page shows what each process,
-thread and connection of a server waits for."""
+"""`zerohttpd serve`: run servers, each with its own Redis (without --redis). A live page shows what
+each process, thread and connection of a server waits for."""
 
 import argparse
 import signal
@@ -31,8 +31,8 @@ LOOK_SECONDS = 0.1
 
 
 def run(words: Sequence[str]) -> int:
-    """Serve until Ctrl-C. Return the exit status: 0 after Ctrl-C, 1 if a server ended by itself.
-    Raises UserError."""
+    """Serve until a signal. Return the exit status: 0 after Ctrl-C, 128 + n after another signal n,
+    1 if a server ended by itself. Raises UserError."""
     options = _parser().parse_args(words)
     servers = select(server_names(words_of(options.server)))
     if options.redis and len(servers) > 1:
@@ -66,8 +66,8 @@ def run(words: Sequence[str]) -> int:
 def _started(
     server: Subject, port: int, options: argparse.Namespace, watch: SignalWatch, stack: ExitStack
 ) -> tuple[Look, RunningServer]:
-    """Start a server and its Redis; both end when `stack` is closed. Return the server's `Look` for
-    the live page, and the server. Raises UserError, NoFigure or Interrupted."""
+    """Start a server and, without --redis, its Redis; both end when `stack` is closed. Return the
+    server's `Look` for the live page, and the server. Raises UserError, NoFigure or Interrupted."""
     redis = ExistingRedis(options.redis) if options.redis else PrivateRedis((), watch)
     own = stack.enter_context(redis)
     own.prepare()
@@ -95,12 +95,11 @@ def _say_where(live: Live) -> None:
     """Print the addresses of the servers and of the live page."""
     looks = live.watch.looks
     urls = " and ".join(look.url for look in looks)
-    ends = "the server and its" if len(looks) == 1 else "the servers and their"
     students = f"Students predict at {live.room.url}\n" if live.room else ""
     print(
         f"\nOpen {urls} in a browser. "
         f"What each process and connection waits for: {live.url}\n{students}"
-        f"Ctrl-C ends {ends} Redis.\n",
+        "Ctrl-C ends all processes started here.\n",
         flush=True,
     )
 

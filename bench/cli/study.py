@@ -25,8 +25,8 @@ met (without expectations: all results are valid), 1 not all, 2 not started, 130
 MEASURE = """Compare the servers with nginx, fasthttp, other reference servers and the baselines:
 CPU time per request, also with 10,000 idle and with 15,000 concurrent connections; memory per
 connection; system calls. `zerohttpd report --targets` prints the comparison again."""
-PEERS = """Compare the seven servers with other servers. One sweep measures all studies with
-published results or on servers in common use. A configuration of several studies is measured once.
+PEERS = """Compare the seven servers with other servers. One sweep measures all studies that have a
+chapter in the report. A configuration of several studies is measured once.
 Missing reference servers are installed. If an installation fails, the server is skipped and the
 reason is printed."""
 
@@ -65,7 +65,7 @@ def measure(words: Sequence[str]) -> int:
 
 
 def peers(words: Sequence[str]) -> int:
-    """Run `zerohttpd peers`. Return the exit status, as `measure` does. Raises UserError."""
+    """Run `zerohttpd peers`. Return the exit status, see RUN. Raises UserError."""
     parser = Parser(prog="zerohttpd peers", description=PEERS)
     add = parser.add_argument
     add("studies", nargs="*", metavar="STUDY", help=f"{', '.join(published())} (default all)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The benchmark over four hosts: prepare the hosts, sweep, collect results, clean up.
+"""The benchmark over several hosts: prepare the hosts, sweep, collect results, clean up.
 
 On the controller, this package starts the sweep and the Ansible playbook (deploy/).
 """

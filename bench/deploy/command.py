@@ -174,7 +174,7 @@ class Playbook:
 
 
 FAILED = 2
-"""The exit status if the sweep could not begin, or its results could not be fetched."""
+"""The exit status if the sweep did not begin, or if only the fetching of its results failed."""
 
 TAGS = {
     "check": "examine the hosts and change nothing",
@@ -185,8 +185,8 @@ TAGS = {
 
 
 def run(words: Sequence[str]) -> int:
-    """Run `zerohttpd hosts`. Return the sweep's exit status; 2 if no sweep began, or if its results
-    could not be fetched. Raises UserError."""
+    """Run `zerohttpd hosts`. Return the sweep's exit status; 2 if no sweep began, or if the sweep's
+    status is 0 but its results could not be fetched. Raises UserError."""
     return play(parse(words))
 
 

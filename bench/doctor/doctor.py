@@ -47,8 +47,8 @@ class Diagnosis:
 def diagnose(
     runs: Sequence[RunSpec], facts: Facts, redis: RunRedis | None, hosts: Sequence[HostLimits] = ()
 ) -> Diagnosis:
-    """Check all hosts for some runs. `redis`: None if the sweep will start a private Redis.
-    `hosts`: empty if everything runs on this machine."""
+    """Check all hosts for some runs. `redis`: the sweep's Redis; None: a private Redis will be
+    started. `hosts`: empty if everything runs on this machine."""
     limits = read_limits(concurrency_ceiling())
     if redis and not redis.private:
         facts = replace(facts, redis=redis.describe(), redis_url=redis.shown)
@@ -179,7 +179,7 @@ def show(lines: Sequence[DoctorLine], out: Console) -> None:
 
 
 def show_fixes(lines: Sequence[DoctorLine], out: Console) -> None:
-    """Print each check that has failed, and its fix."""
+    """Print each check that has failed, its fix, and the fix of each note."""
     for line in lines:
         if line.state in ("warning", "impossible"):
             sign, style = SIGNS[line.state]

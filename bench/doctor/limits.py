@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Reads the facts about this machine, and compares its limits with what the runs need.
 
-Each finding has the limit, the needed value, and the command that fixes the limit. A sweep skips
+Each finding has the limit, its value, the needed value, and a command or advice. A sweep skips
 impossible runs; for other findings it prints a warning before the first run.
 """
 
@@ -43,9 +43,9 @@ MATTER: dict[Role | None, set[Limit]] = {
     "server": set(Limit) - {Limit.AB, Limit.PORTS, Limit.RESTING_PORTS},
     "redis": set(),
 }
-"""The relevant limits of a host, by its role. A host needs ports only if it opens connections, and
-an accept queue and TIME_WAIT entries only if it accepts connections. nginx gets more workers if it
-needs more descriptors. None: everything runs on one machine."""
+"""The relevant limits of a host, by its role. A host needs ports only if it opens connections for
+the load, and an accept queue and TIME_WAIT entries only if it accepts them. nginx gets more workers
+if it needs more descriptors. None: everything runs on one machine."""
 
 
 HostLimits = tuple[str, Role | None, SystemLimits]
@@ -56,7 +56,7 @@ def assess(
     runs: Sequence[RunSpec], here: SystemLimits, hosts: Sequence[HostLimits] = ()
 ) -> list[Finding]:
     """Return the limits that are too low for the planned runs, first those that make runs
-    impossible. `here`: the limits of this machine; of several hosts, it makes the load."""
+    impossible. `here`: the limits of this machine, which is the load host of `hosts`."""
     found = []
     every = [(f"{name}: ", role, here if role == "load" else of) for name, role, of in hosts]
     for name, role, limits in every or [("", None, here)]:
@@ -86,7 +86,7 @@ def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> 
 def _of_clients(
     runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
 ) -> Iterator[Finding]:
-    """Yield the limits of the host that opens the connections."""
+    """Yield a finding for each limit of the host that opens the connections."""
     levels = sorted({run.connections for run in runs})
     most, ports, ceiling = levels[-1], limits.ports, limits.ab_ceiling
     of_ab = sorted({run.of_ab for run in runs})
@@ -145,7 +145,7 @@ def _of_clients(
 def _of_servers(
     runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
 ) -> Iterator[Finding]:
-    """Yield the limits of the host that accepts the connections."""
+    """Yield a finding for each limit of the host that accepts the connections."""
     levels = sorted({run.connections for run in runs})
     most = levels[-1]
     yield Finding(
@@ -207,7 +207,7 @@ BUSY_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts about the machine, without its limits. None: unknown."""
+    """The facts about the machine, without its limits. None: unknown or missing."""
 
     cpus: int
     governors: tuple[str, ...] = ()
@@ -229,14 +229,14 @@ class Facts:
 
 
 def require_tools(by_oha: bool, by_wrk: bool) -> None:
-    """Raise UserError if a load generator is not installed."""
+    """Raise UserError if a needed load generator is not installed."""
     for tool, needed in ((AB, True), (WRK, by_wrk), (OHA, by_oha)):
         if needed:
             tool.require()
 
 
 def look() -> Facts:
-    """Measure the load of other programs for 0.5 s; return all facts about this machine."""
+    """Measure the load of other programs for 0.5 s. Return all facts except `redis`."""
     busy, busiest = other_load()
     return Facts(
         cpus=len(os.sched_getaffinity(0)),

@@ -39,7 +39,7 @@ ARCHIVE = ROOT / "results" / "course" / f"{NAME}-students.tar.gz"
 
 
 def run(words: Sequence[str]) -> int:
-    """Make a copy with a fault, or renew a patch. Return 0. Raises UserError."""
+    """Make a copy with a fault, print a hint, or renew a patch. Return 0. Raises UserError."""
     parser = Parser(
         prog="zerohttpd fault",
         description="Make a copy of the project with a fault in it, for you to find.",

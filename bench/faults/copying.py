@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Copy the project with one fault of course/faults/: NN.patch makes it, and NN.toml describes it.
-
-The copy lacks everything that would reveal the fault: course/faults/, the tests of the faults and
-of the grader, docs/teaching/instructor/ and git's history. The copy also lacks the skeleton's
-solution. All commands work in the copy: make, the tests, the timeline, the report.
+"""Copy the project, and plant a fault of course/faults/: NN.patch makes the fault, and NN.toml
+describes it. The copy lacks what would reveal the fault, e.g. course/faults/, the tests of the
+faults and of the grader, docs/teaching/instructor/ and git's history. The copy also lacks the
+skeleton's solution. The commands that a search needs work there: make, the tests, the report etc.
 """
 
 import contextlib
@@ -88,7 +87,7 @@ class Fault(Ticket):
 
 
 def numbers() -> list[str]:
-    """Return the existing faults: "01", "02" ..."""
+    """Return the numbers of the existing faults: "01", "02" ..."""
     return sorted(path.stem for path in FOLDER.glob("[0-9][0-9].toml"))
 
 
@@ -118,7 +117,7 @@ def number_for(student: str) -> str:
 
 
 def _known() -> list[str]:
-    """Return the existing faults. Raises UserError with the reason if there are none."""
+    """Return the numbers of the faults. Raises UserError with the reason if there are none."""
     if known := numbers():
         return known
     try:
@@ -143,7 +142,7 @@ OWN = (
 )
 """The folders of the project. Other folders, such as 08_mine, belong to the user."""
 CONTEXT = 1
-"""The number of context lines in a patch: few, so that it still applies after near changes."""
+"""The number of context lines in a patch: few, so that a patch applies after nearby changes."""
 
 
 def make_copy(folder: Path) -> None:

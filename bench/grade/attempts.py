@@ -36,9 +36,9 @@ CLOSES_ONLY = (*CALLS_ONLY, "trace=close")
 """Options of strace for a check with `traced`. Every trace also has the ends of processes."""
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
-"""A process killed by a signal, except SIGKILL (the grader's) and SIGSYS (has its own fault)."""
+"""Matches a process that one of these signals killed; SIGSYS is judged as a refused call."""
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
-"""Calls whose refusal cannot cause a failure; the report only mentions it."""
+"""Calls whose refusal cannot cause a failure; the report only mentions the refusal."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
 PROC = "/proc/PID/task/TID/syscall: thread, call"
 
@@ -55,23 +55,23 @@ class Trial:
     """The divisor of the server's timeouts. On a busy machine a client may exceed such a timeout;
     therefore a check with a missing or wrong response is repeated."""
     gate: bool = False
-    """Whether this check runs before all others. If it fails, the others are not run."""
+    """Whether this check runs before all others. If it fails, only `also_closed` checks run."""
     also_closed: bool = False
-    """Whether the check runs even after a failed gate, to find the cause. The check gives no points
-    then."""
+    """Whether the check runs even after a failed gate, to find the cause. Then a pass gives no
+    points."""
     traced: bool = False
     """Whether the first attempt also runs under strace (ends of processes, close)."""
     nohup: bool = False
     """See `GradedServer.nohup`."""
     injected: Sequence[str] = ()
-    """Options of strace that make system calls fail: CALLS:error=NAME:when=FIRST+STEP."""
+    """Options of strace that make system calls fail: CALLS:error=NAME:when=WHICH (strace(1))."""
     starts_server: bool = True
     limits: Limits = field(default_factory=Limits)
     redis_delay_ms: float = 0
     """The delay that is added to each reply of Redis."""
     alone: bool = False
-    """Whether the check runs alone, because it measures CPU time or changes a shared limit. Other
-    checks run at the same time, each with its own server, user and Redis."""
+    """Whether the check runs alone, because it measures CPU time or changes a shared limit. If the
+    grader has namespaces, other checks run at the same time, each with its own server and Redis."""
     seconds: float = 3
     """The usual duration without a fault. If less time is left, the check is not started."""
 
@@ -148,7 +148,7 @@ class CheckRunner:
 
     def _tracer(self, check: Trial, again: bool) -> tuple[Path | None, Sequence[str]]:
         """Return the file of a check's trace and the command line that writes the trace; (None, ())
-        without a trace. At a repeated attempt the trace is a proof."""
+        without a trace. A repeated attempt is traced for a proof."""
         proves = again and check.starts_server
         if not (self.can_trace and (proves or check.traced or check.injected)):
             return None, ()
@@ -229,7 +229,7 @@ class CheckRunner:
 
 
 def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
-    """Return the failure, or a failure that names the cause: a kept lock, a refused call, a crash.
+    """Return the failure, or a failure that names the cause, e.g. a kept lock or a crash.
     `waits_idle`: ignore kept locks, because threads of this server also wait without clients."""
     if failed.proof[1] or failed.fault == "by-nature":
         return failed
@@ -261,7 +261,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
 
 
 def waits_for_redis(scene: Scene) -> bool:
-    """Return whether the server has no threads and locks, so only redis_pool_borrow() waits."""
+    """Return whether the server has no threads or locks: only redis_pool_borrow() calls futex."""
     alone = 0 < scene.tasks() == len(scene.pids())
     return alone and scene.built is not None and not scene.built.mentions(LOCKS)
 

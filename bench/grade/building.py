@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Prepare an examination: compile a copy of the server's folder and of lib/, and make the files to
-serve. The seed determines the names and contents of these files."""
+"""Prepare an examination: compile a copy of the server, link it with the built library, and make
+the files to serve: those of the project, and files with random names and contents (the seed)."""
 
 import os
 import random
@@ -42,9 +42,9 @@ html . .HTML .tar.gz .JPeG .html. .htm .css .js .mjs .md .csv .xml .json .map .w
 REDIRECTS = (
     "http://a/b#c", "HTTPS://a 301", "/a?b 303", "/a 307 # a comment", "/a%20b\t308", "/#a 302",
 )  # fmt: skip
-"""Targets of redirects, with their status."""
+"""Targets of redirects, some with a status or a comment."""
 SIZES = (0, 1, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, 64 << 10)
-"""Sizes of files: servers keep files of at most 16 KB in memory (lib/config.h)."""
+"""Sizes of files, some near 16 KB: servers keep files up to this size in memory (SMALL_FILE)."""
 HAS_INDEX = 0.5
 MOST_BYTES = 1 << 20
 """The size limit of a graded folder, which should have only source files."""
@@ -71,7 +71,7 @@ def folder_of(name: str) -> Path:
 
 
 def _require_sources(folder: Path) -> None:
-    """Raise UserError if a file that the grader reads is a link, or if `refusal` gives a reason."""
+    """Raise UserError if a path is a link or a special file, or if `refusal` gives a reason."""
     for path in (folder, *(folder / name for name in ("main.c", "tests.toml", "ldflags"))):
         if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
             raise UserError(f"{path} is a link or not a regular file; put the file itself there")
@@ -120,10 +120,10 @@ def can_build(flag: str, folder: Path) -> bool:
 
 
 class Built:
-    """A copy of the project in a folder, with the graded server only."""
+    """A copy of those parts of the project that compile a server, with the graded server only."""
 
     def __init__(self, source: Path, folder: Path) -> None:
-        """Copy the server and lib/. Raise UserError if `source` cannot be a server's folder."""
+        """Copy PARTS, lib/, ops/ and the server. Raise UserError if `source` is no server."""
         self.stalled_by = said_of(source).stalled_by
         self._root = folder
         self._folder = source.name if source.name[:2].isdigit() else f"99_{source.name}"
@@ -237,7 +237,7 @@ class Expected:
         return f"{name}: {found}, not {value}" if found != value else ""
 
     def wrong_length(self, answer: Response) -> str:
-        """Return the Content-Length of a response if only this field is wrong, or ""."""
+        """Return the Content-Length ("none": missing) if only this field is wrong, or ""."""
         content, told = self.body or b"", answer.field("Content-Length") or "none"
         alone = answer.status == self.status and content.startswith(answer.body)
         is_wrong = alone and self.method != "HEAD" and told != str(len(content))
@@ -246,7 +246,7 @@ class Expected:
 
 @dataclass
 class SeededSite:
-    """The project's files, and files whose names and contents depend on the seed."""
+    """The project's public files and templates, and files that depend on the seed."""
 
     root: Path
     small: dict[str, bytes]
@@ -258,7 +258,7 @@ class SeededSite:
     """Paths by their names in requests.txt. `{huge}` is a sparse file of more than 2 GB. `{odd}`
     has characters with a special meaning in URLs and forms."""
     unusual: list[str]
-    """The paths of files, links and folders whose name, size or kind is unusual."""
+    """The paths of redirects, files, links and folders whose name, size or kind is unusual."""
 
     @property
     def first(self) -> str:
@@ -266,7 +266,8 @@ class SeededSite:
         return next(iter(self.small))
 
     def file(self, path: str, *fields: str, method: str = "GET") -> Expected:
-        """Return the request for a file. `fields`: additional lines of the request's head."""
+        """Return the request for a small file or the big file, and the correct response. `fields`:
+        additional lines of the request's head."""
         content = self.big[1] if path == self.big[0] else self.small[path]
         length = ("Content-Length", str(len(content))) if method == "HEAD" else None
         body = b"" if method == "HEAD" else content

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd grade`, which `make grade` runs: it runs all stages in order, within a
-time limit, and prints the results."""
+"""The command `zerohttpd grade`, which `make grade` runs: it runs all or some checks within a time
+limit, and prints the results by stage."""
 
 import argparse
 import json
@@ -32,8 +32,8 @@ SELECTABLE = list(dict.fromkeys([*NAMES, *(one.name for stage in STAGES for one 
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
 WIDTH = 92
 BUDGET_SECONDS, SERIAL_SECONDS = 55.0, 110.0
-"""The time limits of an examination with its own namespaces (`apart`), and without, when the
-checks must run one after another."""
+"""The time limits of an examination: with its own namespaces (`apart`), and without namespaces,
+because then the checks run one after another."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -48,7 +48,7 @@ def run(words: Sequence[str]) -> int:
     source = folder_of(options.server)
     AB.require()
     sandbox.enter(["-m", "bench", "grade", *words])
-    raise_descriptors()  # the clients of one check need more than the usual 1,024
+    raise_descriptors()  # the usual limit is 1,024, but one check has 1,100 clients
     require_limits()
     seed = options.seed if options.seed is not None else secrets.randbelow(10**9)
 

@@ -40,16 +40,16 @@ def version() -> int:
 
 def fenced(command: Sequence[str], reads: Sequence[Path], writes: Sequence[Path]) -> list[str]:
     """Return a command line that runs `command` with Landlock. In addition to `reads` and `writes`,
-    the command may read the system's programs, libraries and settings. The command cannot read this
-    project, even in a folder of the system, because it could start the project's own servers."""
+    the command may use DEVICES, and read the folders of SYSTEM. The command cannot read this
+    project, even below such a folder: the project has servers that the command could start."""
     system = [path for folder in SYSTEM for path in without(PROJECT, Path(folder))]
     paths = [f"r:{path}" for path in (*system, *reads)] + [f"w:{p}" for p in (*DEVICES, *writes)]
     return [sys.executable, "-I", "-S", __file__, *paths, "--", *command]
 
 
 def without(project: Path, folder: Path) -> list[Path]:
-    """Return a list of the folder. If the project is in it, return the paths in the folder that do
-    not contain the project."""
+    """Return paths that together contain everything in the folder except the project: the folder
+    itself if the project is not in it."""
     if not project.is_relative_to(folder):
         return [folder]
     inner = folder.iterdir() if folder != project else ()

@@ -43,7 +43,7 @@ FaultName = Literal[
     "resets", "drops-half-closed", "few-at-once", "no-descriptor-left",
     "thundering-herd", "unfair-order", "repeats-command",
 ]  # fmt: skip
-"""mypy checks the names in the code against this list, and `FaultFile` the names in the file."""
+"""mypy checks the names in the code against this list; `FaultFile` checks those in faults.toml."""
 Text = Annotated[str, Field(min_length=1), AfterValidator(lambda text: " ".join(text.split()))]
 
 
@@ -96,7 +96,7 @@ class Failed(Exception):
     port: int = 0
     """The client's port. It selects the client's calls in a trace."""
     sure: bool = True
-    """False: a busy machine may be the cause, so the check is repeated."""
+    """False: a busy machine may be the cause, so the check passes if a repeated attempt passes."""
     proof: tuple[str, Sequence[str]] = ("", ())
     """A proof other than the trace: its origin and its lines."""
     since: float = 0
@@ -105,7 +105,7 @@ class Failed(Exception):
     """The threads that waited for the same lock when no response came (`kept_lock`)."""
     afterwards: bool = False
     """Whether the server failed after the check had passed, or also without the check's special
-    conditions. If several checks find the same fault in this way, only the first costs points."""
+    conditions. Then the failure costs no points if an earlier check has found the same fault."""
 
     def __str__(self) -> str:
         return self.seen
@@ -125,7 +125,7 @@ class FaultFound(BaseModel):
     read: str
     seen: str
     proof: list[str] = []
-    """Lines of a trace, of /proc, or of a compiler's output."""
+    """Lines that prove the fault, e.g. of a trace, of /proc or of a compiler's output."""
     proof_kind: str = ""
     """The origin of the lines of `proof`, in words."""
     follows: str = ""
@@ -189,7 +189,7 @@ class Grade(BaseModel):
 
     @property
     def skipped(self) -> dict[str, int]:
-        """Return the points of the checks that were not run because of the time limit, by stage."""
+        """Return the points of the checks without a result because of the time limit, by stage."""
         points = {
             s.stage: sum(c.of for c in s.checks if c.note.startswith(OVER)) for s in self.stages
         }

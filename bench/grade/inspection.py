@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Inspect the descriptors and other resources of a server's processes. After each check, require
-that the server has leaked nothing, that all workers serve, and that the server ends by itself."""
+that the server has leaked nothing, that all workers serve, and that a stop signal ends it."""
 
 import os
 import re
@@ -23,20 +23,21 @@ from bench.host.sockets import ALL, LISTEN, tcp_sockets
 from bench.load.client import request
 
 SAME_FILE, MOST_FILES = 3, 68
-"""The most descriptors in a process: for one file, and for all (lib/config.h: OPEN_FILES is 64)."""
+"""The most descriptors of served files in a process: of one file, and of all files together
+(OPEN_FILES in lib/config.h is 64)."""
 SLACK = 4
-"""The allowance for clients that are just leaving, and for workers."""
+"""The allowance for descriptors, tasks or requests of clients that are just leaving."""
 EVENTS = re.compile(r"^tfd:.* events: *([0-9a-f]+)", re.MULTILINE)
 """The events of a descriptor in an epoll set (proc_pid_fdinfo(5))."""
 BUSY_ROUNDS = 3
-"""How often the grader waits for a busy server to close what it has opened."""
+"""How often the grader waits for a busy server to finish its work."""
 QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
 """The time that the server must sleep, and its time limit to reconnect to Redis."""
 
 
 def busy_others() -> Callable[[], float]:
-    """Return a function that returns the share of CPU time that other processes have used since
-    this call, without this process and its ended children."""
+    """Return a function that returns the share of all CPU time that other processes have used since
+    `busy_others` was called. This process and its reaped children do not count."""
     cpus = os.sched_getaffinity(0)
 
     def own_seconds() -> float:
@@ -97,8 +98,8 @@ def is_tcp(path: Path) -> bool:
 
 
 def useless_descriptors(scene: Scene) -> int:
-    """Return the number of leaked descriptors: TCP sockets except listeners and connections to
-    Redis, and file descriptors beyond SAME_FILE or MOST_FILES in a process."""
+    """Return the number of descriptors that a server without clients does not need: TCP sockets
+    except listeners and connections to Redis, and files beyond SAME_FILE or MOST_FILES."""
     listeners = tcp_sockets(local=scene.address[1], states=LISTEN)
     to_redis = tcp_sockets(remote=scene.redis_port or 0, states=ALL & ~LISTEN)
     useful = {f"socket:[{one.inode}]" for one in (*listeners, *to_redis)}
@@ -116,8 +117,8 @@ def useless_descriptors(scene: Scene) -> int:
 
 
 def channels(scene: Scene) -> set[str]:
-    """Return the names of the server's open pipes and non-TCP sockets. Descriptors without unique
-    names, e.g. of epoll sets and eventfds, are numbered within a process."""
+    """Return the names of the server's open pipes and non-TCP sockets, and of epoll sets, eventfds
+    etc. These have no unique names, and are numbered within a process."""
     found: set[str] = set()
     for descriptors in opened(scene):
         nameless: Counter[str] = Counter()
@@ -248,8 +249,8 @@ def require_end_of_head(scene: Scene) -> None:
 
 
 def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
-    """Raise Failed unless all workers serve. One client for each worker sends half a request; then
-    the clients send the rest, the last client first."""
+    """Raise Failed unless all workers serve. One client for each worker (a single client if the
+    server serves one at a time) sends half a request. The last client sends the rest first."""
     with ExitStack() as stack:
         held = []
         for path in islice(cycle(paths), WORKERS if scene.several else 1):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The sandbox for untrusted programs: namespaces, limits, Landlock and their own user.
 
-The whole examination runs in its own network namespace, with loopback only, and in its own PID
-namespace, which ends with the examination. The compiler and the program run with limits and
+If the machine allows it, the examination has its own network namespace, with loopback only, and its
+own PID namespace, which ends with the examination. The compiler and the program run with limits and
 Landlock (fence.py). If the grader is root, they run as a user without other processes.
 """
 
@@ -28,9 +28,9 @@ OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
 WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
 """`user` needs no root rights, but a kernel that allows unprivileged user namespaces."""
 FIRST_USER, USERS = 61_184, 4_000  # `lane` is added
-"""User IDs that no account has: systemd uses them for services with a dynamic user."""
+"""User IDs that no account has: systemd reserves them for services with a dynamic user."""
 MEMORY = 512 << 20
-"""The unshared bytes that all processes of a server may use (`GradedServer.guarded`)."""
+"""The bytes that all processes of a server together may use (`GradedServer.memory`)."""
 REDIS_PASSWORD = secrets.token_urlsafe(16)
 """The password of the Redis user `grader`, who may close and limit connections."""
 REDIS_LIMITS = {
@@ -122,7 +122,7 @@ def user(lane: int = 0) -> int | None:
 
 @functools.cache
 def _nobodys(lane: int) -> int:
-    """Return the ID of a user without processes, because the grader kills all its processes."""
+    """Return the ID of a user without processes: the grader kills all processes of this user."""
     if lane:
         return _nobodys(0) + lane
     while processes_of(number := FIRST_USER + secrets.randbelow(USERS)):
@@ -138,9 +138,9 @@ def confined(
     environment: Sequence[str] = (),
     lane: int = 0,
 ) -> list[str]:
-    """Return a command line that runs `command` with limits, Landlock and its own user. `reads`:
-    folders that the command may read, in addition to the system's. `writes`: folders that the
-    command may write. `environment`: additional variables (NAME=value)."""
+    """Return a command line that runs `command` with limits, Landlock and the ID `user(lane)`.
+    `reads`: files and folders that the command may read, in addition to the system's. `writes`:
+    folders that the command may write. `environment`: additional variables (NAME=value)."""
     tasks, rights = limits.tasks, ["--no-new-privs"]
     if (number := user(lane)) is None:
         # The kernel counts all tasks of the grader's user together.
@@ -160,7 +160,7 @@ def confined(
 
 
 def give(folder: Path) -> None:
-    """Make the confined user the owner of a folder and its content."""
+    """Make the confined user (if any) the owner of a file, or of a folder and its content."""
     number = user()
     if number is None:
         return
@@ -169,8 +169,8 @@ def give(folder: Path) -> None:
 
 
 def end_strangers(lane: int) -> None:
-    """Kill all processes of the confined user, with kill(-1) as this user: it also reaches
-    processes that fork meanwhile."""
+    """Kill all processes of the confined user, if there is one, with kill(-1) as this user. The
+    call also reaches processes that fork meanwhile."""
     number = user(lane)
     if number is not None:
         words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]

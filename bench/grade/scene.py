@@ -50,7 +50,7 @@ class Scene(GradedServer):
     built: Built | None = None
     """The copy of the sources, from which the server can be built with other flags."""
     answered: list[int] = field(default_factory=list)
-    """The statuses of the responses that clients have received."""
+    """The statuses of the final responses (not 1xx) that clients have received with `talk`."""
 
     @property
     def several(self) -> bool:
@@ -107,7 +107,7 @@ class Scene(GradedServer):
     def talk(
         self, client: Client, data: bytes, method: str = "GET", fault: FaultName = "no-answer"
     ) -> Response:
-        """Send bytes on an open connection; return the response. `fault`: if none arrives."""
+        """Send bytes on an open connection; return the response. `fault`: for no response."""
         try:
             answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:

@@ -36,7 +36,7 @@ START_SECONDS = 5.0
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 IDLE_END_SECONDS = 3.0
-"""Less than STOP_TIMEOUT (5 s), because no requests are in flight."""
+"""The time limit for an idle server to end: less than STOP_TIMEOUT (5 s)."""
 WORKERS = 16
 BUSY_SHARE = 0.5
 """The share of a CPU above which a thread counts as busy."""
@@ -45,7 +45,7 @@ TRACED_SHARE, TRACED_BYTES, ALL_CALLS = 0.15, 50_000, math.inf
 thread. If the trace grows by more than TRACED_BYTES per second, the share is ALL_CALLS."""
 SLEEP_ROUNDS = 4
 NOHUP = ("sh", "-c", 'trap "" HUP; exec "$0" "$@" --log 2>&1')
-"""Starts a program as nohup(1) does, with all its output on standard output."""
+"""Starts a server as nohup(1) does, with --log and with all its output on standard output."""
 _CALL = r"\d+ +[\d.]+ (?:<\.\.\. )?"
 """The beginning of a line of strace: process and time."""
 ENDED_BY: dict[int, FaultName] = {signal.SIGPIPE: "sigpipe", signal.SIGSYS: "unlisted-call"}
@@ -70,29 +70,29 @@ class GradedServer:
     nohup: bool = False
     """Whether the server is started with NOHUP."""
     lane: int = 0
-    """A number. Servers that run at the same time have different lanes, and so different users."""
+    """Servers that run at the same time have different lanes. With root, each has its own user."""
     trace: Path | None = None
     """The output file of strace; None: no trace."""
     timeout: float = TIMEOUT
     left: Callable[[], float] = lambda: math.inf
     """Returns the seconds until the time limit of the examination."""
     gives_up: FaultName = "crash"
-    """The fault that is reported if the server exits by itself with an error."""
+    """The fault that is reported if the server exits although the grader did not stop it."""
     program: Path = Path()
     """The compiled server."""
     running: RunningServer | None = None
     ready: float = 0
     """The time when the server was ready (Unix time)."""
     told: bool = False
-    """Whether the grader has sent SIGTERM to the server, or has killed it."""
+    """Whether the grader has sent SIGTERM, SIGINT or SIGKILL to the server, to end it."""
     too_large: bool = False
-    """Whether the grader has killed the server because of its memory."""
+    """Whether the grader has killed the server because of its memory, or because time was over."""
     ended: Ended | None = None
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
-        """Start the server. Raises StartError, Interrupted, NotHere, or Failed after the
-        examination's time limit; then the attempt does not count."""
+        """Start the server. Raises StartError, Interrupted, NotHere or Failed. After the
+        examination's time limit, the attempt does not count."""
         if self.left() <= 0:
             raise Failed("too-slow", "the time was over before the server was started")
         # Processes of the previous server must not count against the limit.
@@ -205,8 +205,8 @@ class GradedServer:
             raise Failed("deaf", f"{what}; {late}", sure=sure)
 
     def alive(self, seconds: float = DYING_SECONDS) -> None:
-        """Raise Failed if the server's first process ends within this time without SIGTERM, because
-        a process may end a little later than its connections."""
+        """Raise Failed if the server's first process has ended, although the grader did not stop
+        it. Wait up to `seconds`: a process may end a little later than its connections."""
         if self.too_large:
             seen = f"the server used more than {MEMORY >> 20} MB and was killed"
             raise Failed("takes-memory", seen)
@@ -217,7 +217,8 @@ class GradedServer:
             raise Failed(fault, f"during the check the server {ended.describe()}")
 
     def left_behind(self) -> list[int]:
-        """Return the running processes of the server's session or user, except the first one."""
+        """Return the PIDs of the processes of the server's session or user, without zombies and
+        without the first process."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(OSError, psutil.Error):
@@ -233,7 +234,7 @@ class GradedServer:
         return self.running.pid
 
     def pids(self) -> list[int]:
-        """Return the PIDs of all processes of the server."""
+        """Return the PIDs of the server's first process and its descendants (without orphans)."""
         return self.running.pids() if self.running is not None else []
 
     def tasks(self) -> int:
@@ -268,7 +269,7 @@ class GradedServer:
 
     def busy_meter(self) -> Callable[[], float]:
         """Return a function that measures the time since this call. The function returns the share
-        of this time in which the busiest thread ran or waited for a CPU."""
+        of this time in which the busiest thread ran or waited for a CPU, or ALL_CALLS."""
 
         def counters() -> tuple[float, float, float]:
             busiest = max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
@@ -317,7 +318,7 @@ class GradedServer:
 
     def memory(self) -> int:
         """Return the memory of the server's processes in bytes. Shared pages are counted (once)
-        only above MEMORY, because this count takes a millisecond for each process."""
+        only if the other pages exceed MEMORY, because this takes a millisecond for each process."""
 
         def total(exact: bool) -> int:
             found = 0
@@ -354,7 +355,7 @@ def meanwhile(act: Callable[[], object], pause: float) -> Iterator[None]:
 
 
 def listens_here(url: str) -> bool:
-    """Return whether a URL is valid and its host is this machine."""
+    """Return whether a URL is valid and its host is a loopback address."""
     try:
         parts = urlsplit(url)
         return parts.port != 0 and is_loopback(parts.hostname or "")

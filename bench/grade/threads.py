@@ -58,7 +58,7 @@ def _line(thread: int, call: str) -> str:
 
 def _waits_for_locks(pids: Sequence[int]) -> dict[int, int]:
     """Return the address of the mutex for which each thread waits, by thread. The C library uses
-    FUTEX_WAIT with CONTENDED for mutexes only, not for condition variables or semaphores."""
+    FUTEX_WAIT with CONTENDED only for locks, not for condition variables or semaphores."""
     found = {}
     for thread, name, (address, operation, value, timeout, *_) in _calls(_tasks(pids)):
         kind = operation & ~FUTEX_PRIVATE_FLAG

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Run all checks of a grading: many at the same time, and again after a failure. Judge the
-failures: each fault counts once, and its consequences cost no points."""
+failures: consequences of a fault that was found before cost no points."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -71,8 +71,8 @@ class World:
     """Names of the faults so far, without consequences."""
 
     def outcomes(self, stages: Sequence[Stage]) -> Iterator[StageOutcome]:
-        """Run the selected checks and yield their outcomes. The other gates run, too, but are not
-        reported, because later checks need their results."""
+        """Run the selected checks and yield the outcomes of their stages. Gates that are not
+        selected run, too, because later checks need their results, but are not reported."""
         selected = {stage.name: stage for stage in self.selected}
         for stage in stages:
             wanted = selected.get(stage.name, replace(stage, checks=()))
@@ -81,8 +81,8 @@ class World:
                 yield wanted.outcome(came[one] for one in wanted.checks)
 
     def check(self, check: Trial) -> CheckOutcome:
-        """Return the outcome of a check. The first check after the gates starts all checks that can
-        run at the same time."""
+        """Return the outcome of a check. With namespaces, the first check after the gates starts
+        all checks that can run at the same time."""
         if not (check.gate or self._first or self._closed) and apart():
             self._run_together()
         return self._early.pop(check, None) or self._outcome(check)

@@ -22,7 +22,7 @@ server gets its quota even if other processes use the same CPU. The first of the
 works sets the quota:
 
 - `systemd-run --user --scope`, if systemd allows users to set limits. No privilege is needed.
-- A group of version 2, if the controller `cpu` is enabled for child groups of this process's group.
+- A group of version 2 below this process's group or a parent that enables `cpu` for its children.
 - A group of version 1 (hierarchy `cpu`) for the quota, and a group of version 2 for the CPU time.
 """
 
@@ -79,7 +79,7 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """The periods of a CPU quota in which a process ran, and those with throttling."""
+    """The numbers of a CPU quota's periods in which a process ran, and of those with throttling."""
 
     all: int
     throttled: int
@@ -193,7 +193,7 @@ class Scope(Group):
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a group as soon as its last process has ended, if the group still exists."""
+    """Remove a group if it exists. Wait at most 1 second until its last process has ended."""
     for _ in range(50):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -286,7 +286,8 @@ class Slicing:
         return Group(self.parent, self.quotas, share) if self.quotas else Scope(self.parent, share)
 
     def works(self) -> bool:
-        """Return whether a program runs with a quota, and the kernel counts the quota's periods."""
+        """Return whether a program runs with a quota: a group counts the quota's periods, or the
+        cpu.max of a scope has the right quota."""
         if self.quotas:
             return _works(lambda: self.slice(0.5), ["true"], lambda one, _: bool(one.read()))
         show = ["sh", "-c", _SHOW_MAX, str(self.parent)]
@@ -305,7 +306,7 @@ def new_group(parent: Path | None, slicing: Slicing | None, quota: float) -> Gro
 
 
 def find_slicing() -> Slicing | None:
-    """Return the first method that works, or None. Remove the groups of a killed run."""
+    """Return the first method that works, or None. Remove a killed run's groups with quotas."""
     found = next((way for way in _ways() if way.works()), None)
     if found and found.quotas:
         remove_stale_groups(found.quotas)

@@ -89,12 +89,13 @@ def cpu_model(cpuinfo: str) -> str:
     return found[1] if found else platform.machine()
 
 
-# CPU placement: the server has one CPU alone; ab, Redis and nginx share the other CPUs. Each
-# instance of the server gets its own CPU, if at least one CPU remains for ab, Redis and nginx.
+# CPU placement: each instance of the server has its own CPU, if at least one CPU remains for ab,
+# Redis and nginx, which share the other CPUs.
 
 
 def place(available: Iterable[int], instances: int = 1) -> Placement:
-    """Divide the `available` CPUs: up to `instances` CPUs for servers, all others for the load."""
+    """Divide the `available` CPUs: up to `instances` for servers, all others for the load. With one
+    CPU, both lists are empty."""
     cpus = sorted(available)
     if len(cpus) < 2:
         return Placement(
@@ -317,7 +318,7 @@ def _cpus(folder: Path, *files: str) -> float | None:
 
 
 def _usage_next_to(mounts: list[Mount], folder: Path) -> Path:
-    """Return the path of a group's cpuacct.usage: in `folder` if it is mounted with `cpu`."""
+    """Return the path of a group's cpuacct.usage: in `folder`, or in the hierarchy `cpuacct`."""
     together = folder / "cpuacct.usage"
     if together.exists():
         return together

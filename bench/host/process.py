@@ -4,12 +4,12 @@
 Every child
   - has its own session. Ctrl-C at the terminal reaches only this process, which then ends the
     children in order;
-  - is killed by the kernel when this process ends, even by SIGKILL: setpriv (util-linux) sets the
-    parent-death signal and then executes the program. (In a process with threads, such as the live
-    table's, code between fork and exec may deadlock.)
-  - is bound to its CPUs by taskset before its first instruction, so that all its threads and
+  - gets `death_signal` (default: SIGKILL) when this process ends, even by SIGKILL. setpriv
+    (util-linux) sets this signal and then executes the program. Python code between fork and exec
+    could deadlock, because this process may have threads (e.g. the live table's);
+  - is bound to the given CPUs by taskset before its first instruction, so that all its threads and
     children also run on these CPUs;
-  - writes to unnamed files, because a full pipe would block it.
+  - writes to unnamed files, because a full pipe would block it. `piped` is the exception.
 """
 
 import contextlib
@@ -61,6 +61,7 @@ class Child:
         self._files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         self._kept: tuple[bytes, bytes] | None = None
         self._read = [0, 0]
+        self._obeyed = True
         self._process = subprocess.Popen(
             guarded(command, cpus, death_signal),
             stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
@@ -155,12 +156,12 @@ class Child:
 
     def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
         """End the child and the processes of its group: send signal `number`, wait `timeout`
-        seconds, then kill. The output stays readable. Return False if the child was killed. May be
-        called twice."""
+        seconds, then kill. The output stays readable. Return False if this method killed the child.
+        May be called twice."""
         if self._process.returncode is not None:
-            return True
+            return self._obeyed
         self.send(number)
-        ended = self.wait(timeout)
+        self._obeyed = self.wait(timeout)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
@@ -170,7 +171,7 @@ class Child:
         self._kept = (self._written(OUTPUT), self._written(ERRORS))
         for file in self._files:
             file.close()
-        return ended
+        return self._obeyed
 
     @property
     def exit_status(self) -> int | None:

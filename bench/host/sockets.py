@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Lists the TCP sockets over IPv4 of this network namespace, and enables its loopback interface.
 
-sock_diag(7) returns the sockets of one port. If sock_diag is not available (no module in the
-kernel, or forbidden by a sandbox), all sockets are read from /proc/net/tcp. After a load test this
-file has 20 MB. It does not have the size of a listener's accept queue.
+sock_diag(7) returns only the requested sockets. If it is not available (no module in the kernel, or
+forbidden by a sandbox), all sockets are read from /proc/net/tcp. After a load test this file has
+20 MB. The file does not give the size of a listener's accept queue.
 """
 
 import fcntl
@@ -48,17 +48,18 @@ _SENT_AGO, _RECEIVED_AGO, _SEGMENTS_IN = 44, 52, 152  # offsets in struct tcp_in
 
 
 class Traffic(NamedTuple):
-    """The segments with data that a socket has received and sent."""
+    """The numbers of segments with data that a socket has received and sent, and their age."""
 
     received: int
     sent: int
     received_ago: float
     sent_ago: float
-    """Seconds since the last segment, in steps of the kernel's timer (1 to 10 ms)."""
+    """`received_ago`, `sent_ago`: seconds since the last segment, in steps of the kernel's timer (1
+    to 10 ms)."""
 
     @property
     def peer_was_last(self) -> bool:
-        """Return whether the peer sent the last segment, at least one step of the timer later."""
+        """Return whether this side sent nothing, or the peer sent at least one timer step later."""
         return not self.sent or self.received_ago < self.sent_ago
 
 

@@ -6,7 +6,7 @@
     waits          the connections and the accept queue; what connections and tasks wait for
     clients        visitors, silent clients, a burst, a slow Redis; number and time are limited
     verdict        sentences that describe the observations
-    look           collects the observations twice a second, while a page is open
+    look           collects the observations at most twice a second, while a page is open
     web            the page with its events and buttons, and its figures for Prometheus; only for
                    browsers on this machine
     room           questions, predictions, and the page on which students predict; if requested,

@@ -139,7 +139,7 @@ class Clients:
     # ---- The actions of the buttons ----
 
     def silent(self, count: int) -> None:
-        """Add `count` clients that send half a request and then nothing."""
+        """Add up to `count` clients that send half a request and then nothing."""
         for _ in range(count):
             with self._lock:
                 if len(self._silent()) >= SILENT_MOST:
@@ -175,7 +175,7 @@ class Clients:
         threading.Thread(target=self._pause_redis, args=(self._redis_url,), daemon=True).start()
 
     def stop(self) -> None:
-        """Stop all clients that the buttons started."""
+        """End the effects of all buttons."""
         with self._lock:
             self._slow_until, self._burst = 0.0, []
             for one in self._silent():
@@ -183,7 +183,7 @@ class Clients:
             self._hang_up(Who.BURST)
 
     def close(self) -> None:
-        """Stop all clients that the buttons started, and the visitors."""
+        """End the effects of all buttons, and stop the visitors."""
         self.stop()
         with self._lock:
             self._hang_up(Who.VISITOR)

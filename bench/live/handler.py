@@ -36,7 +36,7 @@ class PageHandler(BaseHTTPRequestHandler):
         text: str = "",
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Send a response. If `text` is empty, the body is the phrase of the status."""
+        """Send a response. If `text` is empty, the body is the status phrase (204: no body)."""
         body = b"" if status is HTTPStatus.NO_CONTENT else (text or status.phrase).encode()
         said = {"Content-Type": kind, "Content-Length": str(len(body))}
         self.head(status, said | (headers or {}))

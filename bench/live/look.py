@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Collect the present activity of servers for the page: twice a second, while a page is open."""
+"""Collect the present activity of servers, at most twice a second, while a page is open."""
 
 import math
 import threading
@@ -21,7 +21,7 @@ SHARE_OF_TIME = 0.1
 processes, are less frequent."""
 LONGEST_PAUSE = 3.0
 FORGOTTEN_SECONDS = 5 * LONGEST_PAUSE
-"""After this time without an observation (no page was open), there is no rate."""
+"""If the last observation is older than this (no page was open), no rate is calculated from it."""
 RATES_SHOWN = 80
 
 

@@ -211,7 +211,7 @@ class RoomPage(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """End requests that take too long; `serve_forever` calls this twice a second."""
+        """End requests that take too long; `serve_forever` calls this at least twice a second."""
         for request, (_, began) in list(self._began.items()):
             if time.monotonic() - began > REQUEST_SECONDS:
                 with suppress(OSError):  # the request has just ended

@@ -80,12 +80,12 @@ class Task:
     runs: bool
     """True: the task uses a processor or waits for a processor; False: it sleeps."""
     call: str = ""
-    """The system call in which the task sleeps; empty: no permission to read the call."""
+    """The system call in which the task sleeps; empty: it runs, or the call may not be read."""
     arguments: tuple[int, ...] = ()
     channel: str = ""
     """The kernel function in which the task sleeps, if the call may not be read."""
     ran_ns: int = 0
-    """The total time that the task has run; 0: no permission to read the time."""
+    """The total CPU time of a sleeping task; 0: it runs, or no permission to read the time."""
 
 
 def look(first: int) -> list[Task]:

@@ -13,7 +13,7 @@ STUCK_SECONDS = 1.0
 RECENT_SECONDS = 8.0
 """The sentences describe the visitors of the last RECENT_SECONDS."""
 SLOW_SECONDS = 0.2
-"""If a visitor waits longer than this for the guestbook, Redis is assumed to be the cause."""
+"""While a button slows Redis down, longer waits for the guestbook count as waits for Redis."""
 
 
 class Tasks(NamedTuple):

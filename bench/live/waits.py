@@ -106,8 +106,8 @@ class Sockets:
 
     @property
     def unread(self) -> int:
-        """Return the number of accepted connections from which the server has read nothing. In 05
-        they wait in the server's own queue."""
+        """Return the number of accepted connections with unread data to which nothing was sent. In
+        05 they wait in the server's own queue."""
         return sum(_phase(one) is UNREAD for one in self.open)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The page on loopback with its events, buttons and figures, protected from other sites.
 
-Other machines cannot connect, because the server listens on 127.0.0.1. If a page of another site
-sends a request, its Origin is wrong, so it is rejected. If another site resolves its own host name
+Other machines cannot connect, because the server listens on 127.0.0.1. A request that a page of
+another site posts has a wrong Origin, so it is rejected. If another site resolves its own host name
 to 127.0.0.1 (DNS rebinding), the Host is wrong, so the request is rejected.
 """
 

@@ -20,8 +20,8 @@ Same = TypeVar("Same", bound="Client")
 
 
 class NoAnswer(Exception):
-    """The connection ended, or the deadline passed, before a complete answer. The message gives the
-    reason; `received` has the bytes so far, without a complete head, which is `head`."""
+    """There is no complete, valid answer; the message gives the reason. If only the body is
+    incomplete, `head` has the head, and `received` the bytes of the body so far."""
 
     head = b""
 
@@ -45,7 +45,7 @@ class Response:
 
     @staticmethod
     def of(received: bytes) -> "Response | None":
-        """Return the response in all bytes of a connection; None without a complete head."""
+        """Return the response in all bytes of a connection; None without a complete HTTP head."""
         head, gap, body = received.partition(b"\r\n\r\n")
         found = _FIRST.match(head)
         return Response(int(found[1]), head, body) if gap and found else None

@@ -33,8 +33,8 @@ from typing import Literal, NamedTuple, get_args
 from bench.load.client import RESET, Client, Response, request
 
 Outcome = Literal["good", "unavailable", "refused", "failed", "wrong"]
-"""good: complete and correct. unavailable: a complete 502 or 503. refused: no process listens.
-failed: reset, cut off, or too late. wrong: complete, but not the requested page."""
+"""good: complete and correct. unavailable: a complete 502 or 503. refused: no process listens; in a
+rush, not connected. failed: reset, cut off, or too late. wrong: complete, but not the page."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 UNAVAILABLE = (502, 503)
 FORM = "application/x-www-form-urlencoded"
@@ -96,7 +96,7 @@ class CrowdOrder:
     port: int
     count: int
     pages: tuple[Page, ...]
-    """The pages that the visitors request in turn; other crowds request the first page."""
+    """Visitor n always requests page n (modulo the number of pages); others use the first page."""
     pause: float = 0.0
     """Seconds between two rushes, or between a visitor's response and its next request."""
     rounds: int = 0

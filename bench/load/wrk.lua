@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Without a script, wrk sends requests for a given time and counts the answers. With this script, wrk
--- sends a given number of requests and checks each answer:
+-- sends a given number of requests and counts the answers by status and length:
 --     wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS AT-ONCE [FORM]
 -- wrk must have one thread: each thread has its own counts, and the first thread that finishes ends wrk.
 local ffi = require("ffi")

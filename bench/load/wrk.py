@@ -2,8 +2,8 @@
 """Run wrk: the closed loop over HTTP/1.1, for servers without keep-alive in HTTP/1.0.
 
 Without a script, wrk sends requests for a given time, counts the answers, and silently replaces a
-closed connection. With wrk.lua, wrk sends a given number of requests and checks the status, the
-length and the Connection field of each answer. wrk has one thread here and uses one core.
+closed connection. With wrk.lua, wrk sends a given number of requests. It counts the answers by
+status and length, and those with `Connection: close`. wrk has one thread here and uses one core.
 
 With `Connection: close`, wrk relies on the answer's Connection field. If a server (e.g. Java's)
 closes without this field, wrk sends the next request on a closing connection, which counts as an

@@ -67,7 +67,7 @@ TEMPLATE = Template(
 )
 
 Used = Mapping[int, tuple[CpuTime, float | None]]
-"""The CPU time so far, and the seconds that nginx ran or waited for a CPU, by PID of nginx."""
+"""For each process of nginx, by PID: its CPU time, and the seconds it ran or waited for a CPU."""
 
 
 def used_between(before: Used, after: Used) -> BalancerUse:
@@ -162,8 +162,8 @@ def configuration(
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
-    """Return the number of workers: one for each CPU, or more for enough descriptors: two for each
-    connection, and a quarter more because the kernel spreads connections unevenly."""
+    """Return the number of workers: one for each CPU, or more if they need more descriptors. Each
+    connection needs two, and a quarter more because the kernel spreads connections unevenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 

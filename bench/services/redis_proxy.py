@@ -7,15 +7,15 @@ of data is sent a little later. The proxy prints its port when it listens, and r
 ends it. The delay does not limit the rate, because replies that arrive together also leave
 together.
 
-With `split`, a command with the word MISMATCHED gets a reply of a wrong type. The next command on
+With `split`, a command with the word `mismatched` gets a reply of a wrong type. The next command on
 that connection gets an additional reply first, as after a timeout. Without `split`, this word has
 no effect.
 
 After SIGUSR1 the proxy sends false replies. First it closes all connections, so that no false reply
 overtakes a true reply. On new connections no command reaches Redis, and each command gets the next
-false reply. After SIGUSR2 all replies are true again. No false reply looks like the reply to a
-successful RPUSH. So a server that reports a stored remark meanwhile has assigned a reply to the
-wrong command.
+false reply. After SIGUSR2 all replies are true again. The first false reply to an RPUSH never looks
+like success. So a server that reports a stored remark meanwhile has assigned a reply to the wrong
+command.
 
 The proxy has one loop and no library, because it shares the CPU of the load with Redis and ab.
 """
@@ -154,7 +154,7 @@ class Proxy:
 
 
 def send(to: socket.socket, data: bytes) -> None:
-    """Send all data, and wait if the socket buffer is full: commands and pages are small."""
+    """Send all data. If the socket buffer is full, wait; this is rare, because data are small."""
     view = memoryview(data)
     with contextlib.suppress(OSError):  # the peer has closed, which another event reports
         while view:

@@ -47,7 +47,7 @@ REMARKS = (
 
 LONGEST_REMARK = '"' * 1000 + " - " + '"' * 100
 """The longest remark that the form accepts (GUEST_REMARKS_LIMIT, GUEST_NAME_LIMIT in lib/config.h).
-In the page each character is `&quot;`."""
+In the page each quotation mark is `&quot;`."""
 REMARKS_SHOWN = 50
 LINK = ("link:guestbook", "/guestbook")
 """A short link: /go/guestbook redirects to the guestbook."""

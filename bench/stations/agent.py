@@ -157,7 +157,7 @@ class HostLost(NoFigure, UserError):
 
 
 class RemoteStation:
-    """The connection to the agent of one host. This class has the methods of `LocalStation`."""
+    """The connection to the agent of one host. It has the methods of `LocalStation` in TIMEOUTS."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; call `greet` before all other methods."""
@@ -328,7 +328,7 @@ def _answer(station: LocalStation, line: bytes) -> Reply:
 
 
 def main() -> int:
-    """Answer all requests. Return the exit status: 0, or 128 + n after signal n."""
+    """Answer all requests. Return the exit status: 0, or 128 + n after signal n except SIGHUP."""
     forget_foreign_variables()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other output must not mix with replies

@@ -46,7 +46,7 @@ COST_OF_LOOKING = 0.04
 """The maximum share of the time that sampling may take."""
 ALL_THE_WORK = 0.9
 """If the known tasks used at least this share of the CPU time, they are assumed to be all tasks.
-The rest may be a difference between the two clocks."""
+The rest may come from the two sources of the times: schedstat and the control group."""
 MOST_LOOKED_AT = 64
 """The largest number of processes in a sample; if there are more, the sum is scaled up."""
 
@@ -85,8 +85,8 @@ def rollup(pid: int) -> dict[str, int]:
 def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
-    """Return the context switches of the servers' tasks between two readings; None if other tasks
-    used some of the CPU time. `spent`: the CPU time of all tasks."""
+    """Return the context switches of the servers' tasks between two readings; None if the tasks
+    differ or used less than ALL_THE_WORK of `spent`, the servers' CPU time (None: unknown)."""
     if before.keys() != after.keys() or spent is None:
         return None
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)

@@ -64,18 +64,18 @@ class ServersUse(BaseModel):
     used: list[Usage | None]
     """For each server: the usage of all its processes."""
     switches: Switches | None = None
-    """The context switches of all servers; None if tasks started or ended during the load. Then the
-    switches in `Lifetime` are used."""
+    """The context switches of all servers; None if unknown, e.g. if tasks started or ended during
+    the load. Then the switches in `Lifetime` are used."""
     faults: int | None = None
     """The page faults of all servers and of their reaped children."""
     seconds: float
     """The duration of the observation, from the readings before the load to those after it."""
     busy: float | None
-    """The share of the servers' CPU time that all processes used."""
+    """The busy share of the servers' own CPUs, by all processes; None if they have no own CPUs."""
     cpus: int
     """The number of CPUs to which the servers are bound; 0: not bound."""
     spread: int = 0
-    """The number of CPUs that each server may use; 0: one CPU."""
+    """The number of CPUs that each server may use if the run gives it all cores; otherwise 0."""
     own_backlog: int | None = None
     """The servers' smallest backlog for listen(), if the backlog is below the kernel's limit."""
     samples: int

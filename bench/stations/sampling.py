@@ -43,7 +43,7 @@ from bench.subjects.running import CALLGRIND_FILE
 SMALLEST = 0.004
 """A function with a smaller share is counted with its caller."""
 STARTS = frozenset({"main", "start_thread"})
-"""The first functions of the server's code in a process or thread."""
+"""The functions with which the stack of a process or thread begins in a profile."""
 Owner = Literal["server", "library", "kernel"]
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
 """A file name with one of these prefixes means memory of the process, not a file."""
@@ -125,7 +125,7 @@ ENTRY = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}
     | {"el0_svc", "do_el0_svc", "invoke_syscall", "el0_svc_common", "x64_sys_call"}
 )
-"""All system calls enter the kernel through these functions, so a profile omits them."""
+"""All system calls enter the kernel through these functions, so a profile omits them as callers."""
 UNKNOWN = "[unknown]"
 _FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):")
 
@@ -254,7 +254,7 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
 
 
 def _function(line: str, innermost: bool) -> list[Function]:
-    """Return a list with the function of a line; empty if it is unknown or in ENTRY."""
+    """Return a list with a line's function; empty for a caller in ENTRY or unknown user code."""
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
     owner = owner_of(place)
@@ -273,7 +273,7 @@ READ_SECONDS = 60.0
 CALLERS_OF_KERNEL = frozenset({"internal/runtime/syscall/linux.Syscall6", "runtime.futex"})
 """Functions that spend almost all their time in the kernel."""
 RULE = "-----------+-"
-"""The line between the stacks in pprof's output."""
+"""The beginning of the line before each stack in pprof's output."""
 
 
 def what_was_counted(folder: Path) -> StackFigures | None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The testbed: all agents of a sweep with their roles. The file of `--hosts` has the name, the
-address and the agent's start command for each host:
+"""The testbed: all agents of a sweep with their roles. The file of `--hosts` has the name and the
+address of each host and, except for the load host, the agent's start command:
 
     {"load":    {"name": "load", "address": "10.77.0.1"},
      "nginx":   {"name": "nginx", "address": "10.77.0.2", "agent": ["ssh", "nginx"]},
@@ -192,7 +192,7 @@ class Site:
         return self._of("server")[0].seen
 
     def require_nginx(self) -> None:
-        """Raise UserError if nginx cannot be started."""
+        """Raise UserError if no host has the role nginx or, on one machine, nginx is missing."""
         if not self._of("nginx"):
             raise UserError("--balancer: the hosts file names no host for nginx")
         if self.hosts is None:
@@ -242,8 +242,8 @@ class Site:
     # ---- One run ----
 
     def make_room(self, ended: Callable[[Role | None], int]) -> None:
-        """Wait until the kernel of each host can keep in TIME_WAIT all connections that the host
-        will close. `ended` returns their number for a role (None: one machine)."""
+        """Wait until the kernel of each server or nginx host can keep in TIME_WAIT all connections
+        that it will close. `ended` returns their number for a role (None: one machine)."""
         roles: tuple[Role, ...] = ("server", "nginx") if self.hosts else ("load",)
         for role in roles:
             for one in self._of(role):
@@ -276,7 +276,7 @@ class Site:
             one.station.begin()
 
     def look(self) -> None:
-        """Sample the servers during the load."""
+        """Sample this machine's servers during the load; the agents sample by themselves."""
         self.load.look()
 
     def end(self) -> list[Seen]:

@@ -17,8 +17,8 @@ SHORT_REQUESTS = 10_000
 SHORT_TIMEOUT = 20.0
 
 ORDER_LEVEL, ORDER_RUNS = 100, 3
-"""The level of the ranking at the end of the default sweep, and its number of runs, which is enough
-to distinguish differences from noise."""
+"""The level of the ranking in the default sweep, and its number of runs, which is enough to
+distinguish differences from noise."""
 SLICE = 0.2
 """The CPU quota of each server in the default sweep, as a share of a core. ab and Redis must not be
 the limit, but need two to four times as much CPU time for a request as the fastest server."""
@@ -40,7 +40,7 @@ most of the time of a sweep."""
 USUAL = Conditions(DEFAULT_WORKLOAD)
 
 OPEN_SECONDS, OPEN_SECONDS_FULL = 3.0, 10.0
-"""The seconds of an open-loop run, unless a number of requests is given."""
+"""The seconds of an open-loop run (short, full), unless a number of requests is given."""
 
 
 def levels_of(plan: Plan) -> tuple[int, ...]:
@@ -54,8 +54,8 @@ def runs_of(plan: Plan) -> int:
 
 
 def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
-    """Return the seconds after which a run is stopped: few for the default levels, more for others.
-    The time for `waits` successive replies of a delayed Redis is added."""
+    """Return the seconds after which a run is stopped. Without a timeout in the plan: few for the
+    default levels and requests, more for others, plus `waits` delays of Redis."""
     if plan.timeout:
         return plan.timeout
     long = plan.full or plan.levels or plan.requests
@@ -79,7 +79,7 @@ def requests_of(
     plan: Plan, subject: str, level: int, conditions: Conditions = USUAL, share: float = 1.0
 ) -> int:
     """Return the number of requests of a run: at least the level, because ab rejects a smaller
-    number. In the open loop the number is the rate times the duration. `share`: the share of the
+    number. In the open loop the default is the rate times the duration. `share`: the share of the
     usual number, see `Workload`."""
     if conditions.rate is not None:
         due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Read a study: a TOML file with the measurements of a sweep and the expected results.
-bench/studies/now.toml and measure.toml explain all keys. An error message names the line, the entry
+bench/studies/now.toml and measure.toml explain the keys. An error message names the line, the entry
 and the value."""
 
 import csv
@@ -26,7 +26,7 @@ from bench.subjects.subject import discover, known_names, server_names
 
 STUDIES = ROOT / "bench" / "studies"
 EXPERIMENTS = ROOT / "course" / "experiments"
-"""Studies of one change of a server; NAME.patch is the change."""
+"""The folder of the experiments: NAME.toml is the study of a change, NAME.patch is the change."""
 SEVEN = "seven"
 """In the key `servers`, this name means all chosen servers of the project."""
 
@@ -138,7 +138,7 @@ SIZES = {
 
 
 class Measure(Size):
-    """An entry `measure`. All other keys are conditions, each with one or several values."""
+    """An entry `measure`. Keys without a field are conditions, each with one or several values."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -204,7 +204,7 @@ class DeclaredStudy(StudyWords, Size):
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """Return the names of all servers under test, each once."""
+        """Return the names of all servers, each once, without the baselines that entries add."""
         return tuple(dict.fromkeys(x for one in self.measure for x in one.subjects(self.chosen)))
 
     @property
@@ -318,7 +318,7 @@ def names() -> list[str]:
 
 
 def published() -> list[str]:
-    """Return the names of the studies that compare with other servers."""
+    """Return the names of the studies that have a chapter in the report."""
     return [name for name in names() if "reference" in toml_of(STUDIES / f"{name}.toml")]
 
 

@@ -26,13 +26,13 @@ OUR_BUILD = {"BUILD": str(BUILD)}
 BUILD_SECONDS = 300
 LOOK_SECONDS = 20
 _OTHERS = re.compile(r"^\.\./[^/]+/")
-"""Matches a file name in the folder of another reference server."""
+"""Matches `../NAME/`, the beginning of a file name in the folder of another reference server."""
 _WORD = re.compile(r"@([A-Z_]+)@")
 _LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
 
 
 class LeftOut(UserError):
-    """A server cannot be measured here. The message gives the reason and the fix."""
+    """A server cannot be measured here. The message gives the reason, and mostly the fix."""
 
 
 Keeps = Literal["yes", "HTTP/1.1", "no"]

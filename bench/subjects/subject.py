@@ -136,12 +136,11 @@ def select(
     unbuilt: list[str] | None = None,
 ) -> list[Subject]:
     """Return the servers under test with these names (see `chosen_names`). `programs`: the folder
-    of the servers' executables. Raise UserError if a server is unknown or not built, or if a
-    program that the server needs is missing.
+    of the servers' executables. Raise UserError if a server is unknown, not built, or cannot be
+    measured here (see `LeftOut`).
 
-    If `unbuilt` is given, add the names of servers that are not built, without an error. If
-    `left_out` is given, add the reason for each server that lacks a program, by the server's name,
-    and omit this server.
+    If `unbuilt` is given, add the names of project servers that are not built, without an error. If
+    `left_out` is given, omit each server that cannot be measured here, and add the reason by name.
     """
     servers, wanted = discover(), chosen_names(names)
     built = {name: programs / name for name in wanted if name in servers}
@@ -177,7 +176,7 @@ def chosen_names(names: Sequence[str] | None, baselines: bool = False) -> list[s
     """Return the names of servers under test in the order of `names`, each once. If `names` is
     None, return the project's servers that are measured by default. The name `all` means all the
     project's servers. The name of a folder is also valid: 07_epoll means epoll. `baselines`: add
-    the baselines of the project's servers. Raise UserError if a server is unknown."""
+    the baselines of the named project servers. Raise UserError if a server is unknown."""
     servers = discover()
     wanted = _known(names, servers, known_names(servers)[len(servers) :])
     theirs = [BASELINE_PREFIX + name for name in wanted if baselines and name in servers]
@@ -256,7 +255,7 @@ def said_of(folder: Path) -> ServerFacts:
 
 
 def baseline_subject(architecture: str) -> Subject:
-    """Return the baseline of an architecture. Raise LeftOut if no baseline exists or is built."""
+    """Return the baseline of an architecture. Raise LeftOut if it is missing or not built."""
     name = BASELINE_PREFIX + architecture
     source = _baseline_source(name)
     if source is None:
@@ -287,7 +286,8 @@ def baseline_subject(architecture: str) -> Subject:
 
 
 def reference_subject(name: str) -> Subject:
-    """Build and return a reference server. Raise LeftOut if a program that it needs is missing."""
+    """Build and return a reference server. Raise LeftOut if a program is missing or the build
+    fails."""
     said = declared.reference(name)
     said.prepare()
 

@@ -29,7 +29,7 @@ Lengths = dict[tuple[str, bool], int]
 
 def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tuple[Run, str]:
     """Make one run. Return the run and the load generator's output. If a baseline needs the length
-    of an answer, add it to `lengths`. Raises only Interrupted."""
+    of an answer, add it to `lengths`. Raises Interrupted or UserError."""
     run, report = empty_run(subject, spec, "failed"), ""
     run.started, begin = datetime.now().astimezone(), time.monotonic()
     try:

@@ -36,8 +36,8 @@ LITTLE_ABOVE = 0.15
 """The number of requests in progress may exceed the number of connections by this share, because of
 clock errors."""
 LITTLE_BELOW = 0.5
-"""The number of requests in progress may be lower by this share, because ab needs time between two
-requests of a connection. With fewer requests in progress, ab did not make the planned load."""
+"""Requests in progress may be fewer than connections by this share, because ab needs time between
+two requests of a connection. With fewer requests, ab did not make the planned load."""
 SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
 """The checks that fail if the kernel loses connections."""
 
@@ -49,7 +49,7 @@ class Asked:
     requests: int
     timeout: float
     status: int
-    """The status of the first response; all other responses must be of this class."""
+    """The status of the first response; all others must have it, or with ab at least its class."""
     body_bytes: int
     """The length of the first response's body."""
     answer_bytes: int | None = None
@@ -296,7 +296,7 @@ def _check_counts(seen: Evidence) -> Iterator[Check]:
 
 
 def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
-    """Check that the server counted all requests: the load, the first one and the warm-up."""
+    """Check that the server counted all requests and, without idle connections, their classes."""
     own, right, loaded = seen.run.server_statistics, f"{asked.status // 100}xx", seen.loaded
     if own is None or own.requests is None:
         none = "the server printed no statistics"

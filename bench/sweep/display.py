@@ -34,7 +34,7 @@ def words_for(spec: RunSpec, results: Results) -> str:
 
 
 def took(run: Run) -> str:
-    """Return the time of a run in words, with the time of a wait before the run."""
+    """Return the time of a run in words, and the time that the run waited before its load."""
     waited = f" after waiting {run.waited:.0f} s until older connections left TIME_WAIT"
     return f"{run.seconds:.1f} s" + (waited if run.waited > WORTH_A_WORD else "")
 

@@ -45,10 +45,11 @@ class SweepOptions(KeptOptions):
     concludes: bool = True
     """Whether the sweep prints all rates at the end; False if its caller evaluates the results."""
     answers: bool = False
-    """Whether the sweep ends with a ranking: true if no option changes the default measurement."""
+    """Whether the default sweep gets runs for a ranking: true if the options change only servers,
+    baselines and workloads."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
-        """Return the options, for the default sweep with the runs for a ranking."""
+        """Return the options; if `answers` is true, with the runs for a ranking."""
         if not self.answers:
             return self
         (part,) = self.parts
@@ -215,7 +216,7 @@ def hide_password(words: Sequence[str]) -> list[str]:
 
 
 def options_of(old: Results, parent: Path, redis: str | None) -> SweepOptions:
-    """Return the options in a sweep's results. Raises UserError if the results are too old."""
+    """Return a sweep's stored options. Raises UserError if they are too old or lack a password."""
     stored = old.settings.options
     if not stored or not stored.parts:
         raise UserError(

@@ -245,7 +245,7 @@ def _uses(hosts: Sequence[Seen]) -> list[ServersUse]:
 
 
 def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
-    """Return the sum of all instances' statistics; None if an instance printed no statistics."""
+    """Return the instances' statistics as sums (peak memory: the maximum); None if one has none."""
     known = [one for one in found if one is not None]
     if len(known) < len(found) or not known:
         return None

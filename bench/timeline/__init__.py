@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The timeline: the system calls of a server of each architecture during eight requests.
 
-    strace        reads the output of strace(1): calls and ends of processes
+    strace        reads the output of strace(1): calls, and ends of processes and threads
     story         turns calls into a picture: each call's task and reason to wait
     recording     has the data models of a picture
     sentence      describes the clients' waits, computed from the calls
@@ -9,5 +9,5 @@
     record        runs a server under strace during a scenario
     page          reads a recorded trace, and writes the HTML page and the file for trace viewers
 
-A trace shows the order of calls, not their speed: strace stops every call twice.
+A trace shows the order of calls, not their speed, because strace stops each traced call twice.
 """

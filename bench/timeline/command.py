@@ -17,7 +17,7 @@ from bench.timeline.scenarios import SCENARIOS, named
 from bench.timeline.sentence import sentence
 
 RECORDED = Path(__file__).parent / "recorded"
-"""The folder of traces for machines without strace, SCENARIO-SERVER.trace.gz (see `--keep`)."""
+"""The folder of recorded traces, SCENARIO-SERVER.trace.gz, for machines that cannot trace."""
 
 
 def run(words: Sequence[str]) -> int:

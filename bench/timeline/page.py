@@ -39,7 +39,7 @@ def picture(text: str) -> Recording:
 
 TEMPLATES = Path(__file__).parent / "template"
 PX_PER_MS = 2.4
-"""The initial scale; the reader can zoom."""
+"""The largest initial scale; the page's script fits the picture to the window, and can zoom."""
 FIGURE_PX = 940.0
 """The width of a picture in another page."""
 ROW, LANE, GAP, AXIS = 11.0, 26.0, 4.0, 18.0

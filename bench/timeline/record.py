@@ -86,7 +86,7 @@ def record(names: Sequence[str], scenario: Scenario, watch: SignalWatch) -> list
 
 
 def make_site(site: Path, scenario: Scenario) -> Path:
-    """Create a folder with the project's files, and a large file for each slow reader."""
+    """Create a folder with the files that servers send, and a large file for each slow reader."""
     for name in ("public", "templates"):
         shutil.copytree(ROOT / name, site / name)
     shutil.copy(ROOT / "redirects", site)

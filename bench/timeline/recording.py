@@ -19,11 +19,11 @@ class Kind(str, Enum):
     SEND = "send"
     CLOSE = "close"
     WATCH = "watch"
-    """The loop's wait, or a change of its watched descriptors."""
+    """A wait for several descriptors or by poll, or a change of the watched descriptors."""
     CREATE = "create"
     """The creation of a process or a thread."""
     LOCK = "lock"
-    """A wait for a lock or for a wake-up by another thread."""
+    """A call of futex: a wait for a lock or for another thread, or a wake-up."""
     CHILDREN = "children"
     """A wait for a child's end."""
     FILE = "file"
@@ -59,7 +59,7 @@ class Setting(TracedServer):
     """Facts that are not in the trace. Times of requests are relative to `origin`."""
 
     first: int
-    """The server's first process."""
+    """The PID of the server's first process."""
     redis_port: int
     origin: float
     """The scenario's start in seconds since the epoch."""

@@ -25,7 +25,7 @@ TAKE = 16384
 MOST_PORTIONS = 40
 """The number of portions of TAKE bytes that a slow reader reads after the first."""
 EVERY_MS = 20
-"""The time between two clients, and about strace's time for the first call of a new process."""
+"""The time between two clients. With strace, a new process's first call takes about as long."""
 
 
 class Step(BaseModel):
@@ -76,7 +76,7 @@ class Disturbance(BaseModel):
 
 
 class Scenario(BaseModel):
-    """Eight requests; `shows` tells the reader what to look for."""
+    """Eight requests; `shows` is a question to the reader about them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

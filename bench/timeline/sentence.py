@@ -12,7 +12,7 @@ from bench.records.words import duration, listed, plural, upper_first
 from bench.timeline.recording import Bar, Kind, Recording, Request
 
 NOTABLE_MS = 50.0
-"""The minimum silence or reply that causes a delay: each reply of Redis takes 20 ms."""
+"""Shorter operations are not reported as slow, because each reply of Redis takes 20 ms."""
 WAITED_MS = 10.0
 """The minimum wait that counts: with strace, even a call that does not sleep takes about 1 ms."""
 FOR_CLIENT = (Kind.RECEIVE, Kind.SEND)

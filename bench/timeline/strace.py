@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Parse the output of `strace -f -ttt -T -yy -k`, without side effects.
+"""Parse the output of `strace -f -ttt -T -yy -k`.
 
 A line begins with the number of the process or thread and the time. strace prints a call that
 sleeps in two parts ("<unfinished ...>", "<... resumed>"), which this module joins. The lines of a
@@ -46,7 +46,7 @@ class Call:
     """A system call. Times are seconds since the epoch."""
 
     task: int
-    """The process or thread."""
+    """The number of the process or thread."""
     begin: float
     end: float | None
     """None: the call had not returned at the end of the trace."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The robustness test: clients attack each server, or the server loses resources, such as Redis.
 
-The command is `zerohttpd torture`. Each configuration (one server, one attack) starts the server
-again. Well-behaved visitors send requests at a moderate rate before, during and after the attack.
-Their responses show the effect of the attack. The modules:
+The command is `zerohttpd torture`. The server is started again for each configuration (one server,
+one attack). Well-behaved visitors send requests at a moderate rate before, during and after the
+attack. Their responses show the effect of the attack. The modules:
 
-    attacks    has the table of attacks, and runs the server, Redis and clients of an attack
+    attacks    has the table of attacks, and runs the server and the clients of an attack
     ground     has the resources that all configurations share
     options    reads the command line
     cell       measures one configuration

@@ -3,7 +3,7 @@
 running server, its Redis, and crowds.
 
 attacks.toml has a table for each attack: a crowd, an action `during` the attack (a key of DURING),
-or both. Every attack is limited in number and in time.
+or both. The number of clients and the time of each attack are limited.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ REFILL_SECONDS = 0.3
 FULL_REDIS = 12
 """The clients that the limited Redis accepts, including the test's own connection."""
 UNDER_WAY = 40
-"""The number of requests in progress when SIGTERM is sent; it is below the number of workers."""
+"""The number of requests in progress at SIGTERM, below the number of workers of 03 and 05."""
 ACCEPTED_SECONDS = 0.6
 """The time limit for a server to accept UNDER_WAY connections. The sum of this time and
 PAUSED_SECONDS is below 1 s, the servers' timeout for a new connection to Redis."""
@@ -51,7 +51,7 @@ REDIS_PAGES = frozenset({"guestbook", "sign"})
 LOOPBACK = "127.0.0.1"
 QUIET_SECONDS = 3.0
 """The time limit for a server to release connections, processes and threads. The limit is above
-2 s, because a server reads for 2 s after an early error response."""
+2 s, because a server reads for up to 2 s after an early error response."""
 SETTLED_SECONDS = 0.06
 """If the number of tasks is constant for this time, a server has created all of them."""
 
@@ -163,12 +163,12 @@ class AttackScene:
 
     def look(self) -> None:
         """Count processes and threads before the attack, while some clients are served. `left_over`
-        reports only tasks above the smallest count."""
+        uses the smallest count, or the count at the start if that is larger."""
         self._counts.append(self._tasks())
 
     def left_over(self) -> LeftOver:
-        """Return how many more resources the server has than at the start, after at most
-        QUIET_SECONDS. Threads of reference servers do not count, because a runtime manages them."""
+        """Wait at most QUIET_SECONDS. Return the open connections, and the tasks beyond the numbers
+        before the attack, without threads of reference servers, because a runtime manages them."""
         usual = max(self._at_first, min(self._counts, default=self._at_first))
         found = LeftOver()
 
@@ -256,7 +256,7 @@ class Attack(AttackFacts):
     limit: str = ""
     """A limit of the server's processes, as an option of prlimit(1) without the hyphens."""
     needs_redis: bool = False
-    """Whether the attack disturbs Redis, so that servers without Redis cannot take part."""
+    """Whether only servers that use Redis take part."""
     excused: Sequence[Outcome] = []
     own_only: str = ""
     """The reason why only the project's servers take part; empty if all servers take part."""

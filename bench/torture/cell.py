@@ -23,8 +23,8 @@ from bench.torture.ground import Ground
 
 BACK_SLICES = 2
 BACK_SHARE = 0.5
-"""A server is back after BACK_SLICES consecutive intervals in which no request failed, and every
-page had at least BACK_SHARE of its rate before the attack."""
+"""A server is back at the start of BACK_SLICES consecutive intervals in which no request failed,
+and every page had at least BACK_SHARE of its rate before the attack."""
 
 
 def per_slice(answers: Iterable[Exchange], begin: float, end: float) -> list[int]:
@@ -82,7 +82,7 @@ VISITORS = 16
 THINK_SECONDS = 0.02
 TIMEOUT_SECONDS = 10.0
 WARM_SECONDS = 0.2
-"""The time whose responses are ignored, because the server opens files and connects to Redis."""
+"""The time that is not measured at the start, when the server opens files and connects to Redis."""
 CALM_SECONDS = 0.5
 """The measured time before the attack, and after the server is back."""
 CALM_TIMEOUT, CALM_SHARE = 3.0, 0.85

@@ -64,11 +64,12 @@ def attack(options: Namespace, made: Record, where: Ground) -> int:
 
 
 FIRST_GUESS = 2.6
-"""The estimated duration of the first measurement without the attack; later the mean is used."""
+"""The estimated seconds of the first measurement without the attack; later the mean is used."""
 
 
 def attack_all(options: Namespace, where: Ground, made: Record, folder: Path, begun: float) -> None:
-    """Measure all pairs and fill the record, attack by attack. May raise Interrupted."""
+    """Measure each server under each attack until the time limit, and fill the record. May raise
+    Interrupted."""
     pairs = [(attack, subject) for attack in options.attacks for subject in options.subjects]
     with ProgressTable(console(), partial(torture_table, made), len(pairs), columns=32) as progress:
         while pairs:
@@ -116,7 +117,7 @@ def line_for(made: Record, cell: TortureCell) -> str:
 
 
 def summary(made: Record) -> RenderableType:
-    """Return the final report: headline, table, broken promises and omissions."""
+    """Return the final report: headline, cautions, table, broken promises and omissions."""
     parts: list[RenderableType] = [Text(words.headline(made) + ".", style="bold")]
     parts += [Text(text) for text in words.cautions(made)]
     parts.append(torture_table(made))

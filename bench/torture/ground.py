@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The resources that all configurations share: Redis, CPUs, and the network.
 
-If root starts the test, it runs in its own network namespace, which ends with its last process. The
-slow line connects this namespace with a second namespace. The line limits the data from the server
-to SPEED, with a short queue (tc-tbf(8)).
+If root starts the test, the test runs in its own network namespace, which ends with its last
+process. The slow line connects this namespace with a second namespace. The line limits the rate of
+data from the server to SPEED, with a short queue (tc-tbf(8)).
 """
 
 import contextlib
@@ -88,8 +88,8 @@ def why_no_network() -> str:
 
 
 def enter_own_network(arguments: Sequence[str]) -> None:
-    """Execute Python with these arguments in a new network namespace. Do nothing if this
-    process already has its own namespace, or cannot create one. May raise OSError."""
+    """Execute Python with these arguments in a new network namespace. If this process already has
+    one, only enable its loopback; if it cannot create one, do nothing. May raise OSError."""
     if in_own_network():
         bring_up_loopback()
     elif not why_no_network():

@@ -62,8 +62,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
-    """Return the named servers; without names all servers of the project and the installed default
-    reference servers. Raises UserError."""
+    """Return the named servers, and the reasons for omitted ones. Without names: all servers of the
+    project and the installed servers of REFERENCES. Raises UserError."""
     if names:
         baselines = [name for name in names if name.startswith("baseline-")]
         if baselines:

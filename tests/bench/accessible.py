@@ -41,7 +41,7 @@ def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str
 
 
 UNUSED: list[Page] = []
-"""A page that can be used again: each new page costs Chromium about a second of CPU time."""
+"""Pages that can be used again, because a new page costs Chromium about a second of CPU time."""
 USUAL = {"media": "null", "forced_colors": "null", "color_scheme": "light"}
 
 

@@ -34,7 +34,7 @@ next response, so only a surplus response to the last request is detected."""
 LIFE = 250
 """The number of responses before the server ends in the mode "dies"."""
 CROWD = 60
-"""More simultaneous connections than the visitors open mean that an attack has begun."""
+"""More simultaneous connections than this mean that an attack has begun; visitors open fewer."""
 ANSWERS = itertools.count(1)
 """The number of the next answer, on any connection."""
 

@@ -39,7 +39,7 @@ def in_path(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, script: st
 
 def copied(folder: Path, *names: str) -> Path:
     """Copy files and folders of the project with their times into a folder, and return the folder.
-    With the objects (build/release), only the files that a test changes are compiled."""
+    If build/release is copied, make compiles only the files that a test changes."""
     for name in names:
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,7 @@ TRIES = 10
 
 
 class NoRedis:
-    """A replacement for the Redis of a run, because the broken servers do not use Redis."""
+    """A replacement for the Redis of a run, because the measured pages do not need Redis."""
 
     private = True
     url = "redis://127.0.0.1:1/0"

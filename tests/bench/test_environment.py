@@ -100,7 +100,7 @@ def repository(folder: Path) -> Path:
 @pytest.mark.slow
 def test_nothing_writes_to_the_repository_of_a_calling_git(repository: Path, folder: Path) -> None:
     """`make test`, `make fault` and a sweep ignore git's variables, which `git rebase --exec`
-    sets. The other hostile variables are set too."""
+    sets. Four other kinds of hostile variables are set too."""
     hostile = hostile_variables(folder, "python", "shell", "make", "programs")
     hostile |= {"GIT_DIR": f"{repository}/.git", "GIT_WORK_TREE": str(repository)}
     hostile |= {"GIT_INDEX_FILE": f"{repository}/.git/index", "GIT_PREFIX": ""}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each part of scripts/lint.sh fails if it checks no file."""
+"""scripts/lint.sh finds the files to check, or fails; scripts/prose.py finds forbidden words."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def run(
 
 
 def test_a_file_without_a_licence(folder: Path) -> None:
-    """scripts/lint.sh names files without a licence, but not served files, which are measured."""
+    """scripts/lint.sh names files without a licence line, except served files and documents."""
     for name in ("public/bare.css", "bench/bare.css", "bench/bare.of-no-kind", "docs/bare.md"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
@@ -71,7 +71,7 @@ const char *error = "nobody listens", *whoever = "upon";
 
 
 def test_words_of_the_list(tmp_path: Path) -> None:
-    """scripts/prose.py checks comments and strings with a space, but no single words. 0.3 s."""
+    """scripts/prose.py checks comments and strings, except strings of one word. 0.3 s."""
     (tmp_path / "prose.c").write_text(PROSE)
     (tmp_path / "prose.md").write_text("It says `nobody`.\n\n```\nupon\n```\n\nAnd so on.\n")
     (tmp_path / "prose.html").write_text("<p id='upon'>\n<code>nobody</code> Then nobody came.\n")

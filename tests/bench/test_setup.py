@@ -58,8 +58,8 @@ def installed_by(folder: Path) -> str:
 def test_a_venv_of_another_checkout_runs_this_one(
     checkouts: tuple[Path, Path], copied: bool
 ) -> None:
-    """After setup.sh, a copied or linked .venv runs this checkout, and not another checkout. A
-    second call of setup.sh, which runs before each `make bench`, changes nothing."""
+    """After setup.sh, a copied or linked .venv runs this checkout, and not another checkout. If the
+    .venv was copied, a second call of setup.sh in the first checkout changes nothing."""
     one, other = checkouts
     assert installed_by(one) == str(one / "bench" / "__init__.py")
     before = (one / ".venv" / "bin" / "zerohttpd").stat().st_mtime_ns
@@ -111,7 +111,7 @@ def test_pip_installs_into_venv_whatever_its_configuration_says(
 
 
 def test_groups_can_be_installed_together() -> None:
-    """No two groups pin a package to different versions: pip installs groups in one call."""
+    """No two groups pin a package to different versions, because pip installs them in one call."""
     pins: dict[str, set[str]] = {}
     for file in sorted((ROOT / "requirements").glob("*.txt")):
         found = re.findall(r"^([\w.-]+)==(\S+)( ; .*)?", file.read_text(), re.MULTILINE)

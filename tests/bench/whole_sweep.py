@@ -91,7 +91,8 @@ def wait_for_a_run(folder: Path) -> None:
 def hosts_file(
     folder: Path, servers: int = 1, nginx: bool = False, address: str = "127.0.0.1"
 ) -> Path:
-    """Write a file of hosts that are all this machine, each with an agent, and return its path."""
+    """Write a file of hosts that are all this machine, and return its path. All except the load
+    host have agents."""
     names = ["zerohttpd", *(f"zerohttpd{n}" for n in range(2, servers + 1))]
     content: dict[str, Any] = {
         "load": {"name": "load", "address": address},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The corpus: each mutant replaces one text of the sources, which occurs once in its file."""
+"""The corpus: each mutant replaces texts of one source file, and each text occurs once there."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def judge(job: Job, grade: Grade) -> Result:
 
 
 def grade(job: Job, seconds: float) -> Result | str:
-    """Build and grade in a copy; the result has an error text if there is no grade."""
+    """Build and grade in a copy. Return the result, or an error text if there is no grade."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-mutant-") as name:
         root = Path(name) / "project"
         shutil.copytree(ROOT, root, ignore=LEFT_OUT, symlinks=True)
@@ -119,7 +119,7 @@ def grade(job: Job, seconds: float) -> Result | str:
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
-    """Return the figures of each kind, then a line for each mutant."""
+    """Yield the lines of two Markdown tables: the figures of each kind, and of each mutant."""
     yield "| kind | mutants | found | named right | with false findings | median s | longest s |"
     yield "|---|---|---|---|---|---|---|"
     for kind in KINDS:

@@ -19,7 +19,7 @@ PROPOSED = {
     *("chunks", "head-with-body", "no-continue"),
     *("no-redis-timeout", "reply-in-pieces"),
 }
-"""Names for which the grader has no fault yet."""
+"""Names in the corpus for which the grader has no fault."""
 
 
 def test_each_kind_has_enough_mutants() -> None:

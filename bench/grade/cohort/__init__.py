@@ -5,5 +5,5 @@ command     runs grade-all
 submissions finds, copies and unpacks submissions within limits
 run         grades one submission after another, and records the runs of a class and all its grades
 similar     finds submissions that share code
-pages       writes the CSV, Moodle's worksheet and the pages
+pages       writes the CSV and the pages, and fills in Moodle's worksheet
 """

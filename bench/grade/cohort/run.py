@@ -2,9 +2,9 @@
 """Grade a class: one submission after another, each by a process `zerohttpd grade`. The record is a
 folder with the runs of a class and all grades of each student.
 
-If a submission cannot be graded, its line gives the reason, and the run continues. Submissions that
-have not changed since their last grade are not graded again. Each grade is appended to a file as a
-line, so that a killed run loses only the current grade. `runs.json` is replaced as a whole.
+If a submission cannot be graded, its line gives the reason, and the run continues. Without --again,
+a submission is graded again only if its files, the project or --only have changed. Each grade is
+appended to a file as a line: a killed run loses only the current grade. `runs.json` is replaced.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from bench.records.store import alone, record, replace
 
 GRADED = "graded"
 MOST_SECONDS = 170.0
-"""The time limit of a grading: the checks may take 55 s, and each compilation 30 s."""
+"""The time limit of a grading: longer than SERIAL_SECONDS, the grader's own limit."""
 USUAL_SECONDS = 25.0
 """The estimated time to grade the first submission."""
 PREFIX = "zerohttpd-class-"
@@ -46,13 +46,13 @@ def now() -> datetime:
 
 
 class ClassRun(BaseModel):
-    """A run over all submissions, which are graded with the same seed."""
+    """A run over all submissions. All gradings of the run have the same seed."""
 
     number: int
     seed: int
     started: datetime
     finished: datetime | None = None
-    """None: the run was interrupted, and the next command continues it."""
+    """None: the run has not finished; the next command continues it, unless it has another seed."""
 
 
 class ClassRuns(BaseModel):
@@ -70,7 +70,7 @@ class Graded(BaseModel):
     seed: int
     when: datetime = Field(default_factory=now)
     key: str = ""
-    """A hash of the submission, the grader and the selected stages; empty without a server."""
+    """A hash of the submission, the project and the selected checks; empty without a server."""
     state: str = GRADED
     """`graded`, or the reason for no grade in a word or two."""
     reason: str = ""
@@ -114,7 +114,7 @@ class ClassRecord:
     """The record of a class in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Read both files, except an incomplete line of a killed run. Raises UserError."""
+        """Read runs.json, and grades.jsonl without incomplete lines. Raises UserError."""
         self.folder = folder
         self.students: dict[str, list[Graded]] = defaultdict(list)
         """All grades of each student, the oldest first."""
@@ -131,7 +131,7 @@ class ClassRecord:
                 self.students[found.student].append(found)
 
     def begin(self, seed: int | None = None) -> ClassRun:
-        """Return the interrupted run, or a new run with a new seed."""
+        """Return the unfinished run if its seed is `seed` (None: any seed), otherwise a new run."""
         if self.runs and self.runs[-1].finished is None and seed in (None, self.runs[-1].seed):
             return self.runs[-1]
         drawn = secrets.randbelow(10**9) if seed is None else seed
@@ -197,7 +197,7 @@ class ClassGrading:
         return found
 
     def grade(self, submissions: Sequence[Graded]) -> None:
-        """Grade the submissions that are new or have changed. Raises Interrupted."""
+        """Grade the submissions that have no valid grade (`_is_done`). Raises Interrupted."""
         todo = [one for one in submissions if not self._is_done(one)]
         if len(todo) < len(submissions):
             self.say(f"{len(submissions) - len(todo)} have not changed since their last grade")
@@ -208,7 +208,7 @@ class ClassGrading:
             self.say(f"[{number:>3}/{len(todo)}] {_line(one)}{self._left(len(left))}")
 
     def _is_done(self, one: Graded) -> bool:
-        """Return whether the last grade of this student is for the files of this submission."""
+        """Return whether the last grade of this student is still valid: see `key` and `again`."""
         last = next(iter(self.record.latest([one.student])), None)
         if last is None or (self.again and last.run != self.run.number):
             return False

@@ -31,7 +31,7 @@ are ignored; matches of GUARANTEED characters are always found (copydetect's def
 SECONDS = 120.0
 NAMES = "names.json"
 MOST_BYTES = 200_000
-"""The maximum size of a compared submission: 10 times the largest of the project's servers."""
+"""The maximum size of a compared submission: about four times the sources of 10_coroutines."""
 SKELETON = "course/own/main.c"
 SOLUTION = "course/own/solution.c"
 

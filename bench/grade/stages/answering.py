@@ -91,7 +91,7 @@ def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
         before = now
         scene.watch.sleep(SOON_SECONDS)
     for _ in range(CHILDREN):
-        with contextlib.suppress(Failed):  # such children may be the cause
+        with contextlib.suppress(Failed):  # children that accept may cause a failure
             scene.get(scene.site.first)
 
     def left() -> list[str]:

@@ -39,8 +39,8 @@ INJECTED = (
     f"fork,vfork,clone,clone3:error=EAGAIN:when={3 * WORKERS}+3",
     "accept,accept4:error=EMFILE:when=3+5",
 )
-"""Calls that fail, and their errors. `when=3+4` lets call 3 of each thread fail, and then every
-fourth call."""
+"""Calls that fail, and their errors. With `when=3+4` the third call of each thread fails, and then
+every fourth call."""
 FEW, ALONE = 15, 30
 """The number of requests of each client, and the number of requests on new connections."""
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
@@ -67,8 +67,8 @@ def exchange(
     lockstep: bool = False,
 ) -> list[Response]:
     """Send all requests together. Return the responses, up to the first that closes the connection.
-    Raises Failed if a response is wrong. `cuts`: the offsets at which the client pauses. `lockstep`
-    means that the client reads each response before it sends the next piece."""
+    Raises Failed if a response is wrong. `cuts`: the offsets at which the client pauses. With
+    `lockstep` the client reads the responses to all complete requests before the next piece."""
     data = b"".join(one.data for one in batch)
     ends = list(accumulate(len(one.data) for one in batch))
     answers: list[Response] = []
@@ -128,7 +128,7 @@ def mixture(
     requests: int = REQUESTS,
 ) -> None:
     """Each client gets the correct response to each request, and each remark is saved once. If
-    `cuts` is called repeatedly meanwhile, pages with data from Redis may have the status `also`."""
+    `cuts` is given, it is called repeatedly, and /guestbook may also have the status `also`."""
     drawn = partial(_visit, scene, also=also if cuts else 0, requests=requests)
     dice = [Random(scene.dice.random()) for _ in range(CLIENTS if scene.several else 1)]
     with meanwhile(cuts, CUT_SECONDS) if cuts else nullcontext():
@@ -267,8 +267,8 @@ class Half(NamedTuple):
     one: Expected
     rest: bytes
     since: float = math.inf
-    """The time when the client sent the first part (time.monotonic). After TIMEOUT, status 408 is
-    correct; inf: it is always a fault."""
+    """The time when the client sent the first part (time.monotonic). Status 408 is correct if the
+    response comes more than TIMEOUT later; inf: status 408 is always a fault."""
 
 
 @contextmanager
@@ -304,7 +304,7 @@ def complete(
     client, one, rest, since = half
     with scene.unanswered(fault, seen, client.port, sure=False if wrong else None):
         answer = scene.talk(client, rest)
-    # If the rest came too late, 408 is correct. For a file, 503 is wrong.
+    # If the rest came too late, 408 is correct. For a file, 503 is always a fault.
     if answer.status != HTTPStatus.REQUEST_TIMEOUT or time.monotonic() - since < TIMEOUT:
         refused = answer.status == HTTPStatus.SERVICE_UNAVAILABLE and one.path in scene.site.small
         scene.require(one, answer, wrong or "wrong-answer", client.port, not wrong or refused)

@@ -35,10 +35,10 @@ DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
 """The number of random defects, the maximum length of a request with defects, the requests on one
 connection, and the number of concurrent clients."""
 SHORTEST, KEEP_ALIVE = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n", 1000
-"""The shortest request, and the limit of requests on a connection (KEEP_ALIVE_REQUESTS)."""
+"""A short request, and the limit of requests on a connection (KEEP_ALIVE_REQUESTS)."""
 DELAY_SECONDS, DELAY_RATIO, MANY = 0.03, 5, 100
-"""A response is late after DELAY_SECONDS plus DELAY_RATIO times the reference server's time. (A
-delayed ACK takes 40 ms.) More than MANY responses prove a delay at the first attempt."""
+"""Responses are late if their median time exceeds DELAY_SECONDS + DELAY_RATIO * the reference time.
+(A delayed ACK takes 40 ms.) With more than MANY responses, one attempt is a proof."""
 CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 """The number of cuts in a request, and the pauses after a piece and after a response."""
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
@@ -46,12 +46,12 @@ ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """Replacements for a part of a request."""
 LARGE, STRAY = 1 << 16, 100
-"""The minimum size of a large body, and the number of bytes before a response in which the rest of
-the previous response is searched."""
+"""The minimum size of a large body. A response that does not begin at once, but within STRAY bytes,
+follows the rest of the previous response."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
 """The first and last bytes of character classes."""
 UNAVAILABLE = {502, 503}
-"""The correct statuses if the data in Redis have the wrong type."""
+"""The correct statuses if Redis is down, or if its data have the wrong type."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BROKEN = b"\r\nthe connection was reset"
 OPEN = b"\r\nthe connection stayed open"
@@ -142,12 +142,12 @@ class Requests:
         return [REPEATED.sub(lambda one: one[1] * int(one[2]), data) for data in unescaped]
 
     def lines(self, section: str) -> list[bytes]:
-        """Return the lines of a section of the file."""
+        """Return the lines of a section of requests.txt."""
         text = REQUESTS.read_text().partition(f"\n[{section}]\n")[2]
         return self.in_bytes(text.partition("\n[")[0])
 
     def of(self, section: str) -> list[bytes]:
-        """Return the requests of a section of the file."""
+        """Return the requests of a section of requests.txt."""
         return self._closing(self.lines(section))
 
     def composed(self) -> list[bytes]:
@@ -203,7 +203,7 @@ class Pair:
         return mine, its
 
     def same(self, mine: bytes, its: bytes) -> bool:
-        """Return whether the responses are the same, or have status 502 and 503 (UNAVAILABLE)."""
+        """Return whether the responses are the same, or one has status 502 and the other 503."""
         if not self.requests.kept:
             mine, its = (KEPT.sub(b"", one) for one in (mine, its))
         found = (one.status for one in map(Response.of, (mine, its)) if one)
@@ -393,7 +393,7 @@ def same_bytes(scene: Scene) -> None:
 
 def in_pieces(scene: Scene) -> None:
     """Valid requests that arrive in pieces get the same responses. The first request is cut at each
-    offset, the others at random offsets."""
+    offset; then all are cut at random offsets, and some before their last byte."""
     with beside_reference(scene) as pair:
         whole = [data for data in pair.requests.of("valid") if b"Expect" not in data]
         cut = [(whole[0], [place]) for place in range(1, len(whole[0]))]

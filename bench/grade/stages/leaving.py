@@ -48,12 +48,12 @@ CLOSED_TWICE = r"close(?:\(\d| resumed).* = -1 EBADF.*"
 """Matches calls of close that failed because of a closed descriptor, except close(-1)."""
 RESETS = 50
 CUTS = 30
-"""How often Redis closes all connections: more often than the number of allowed connections."""
+"""How often Redis closes all connections: more than the allowed number of connections to Redis."""
 AT_ONCE = 6
 UNSENT_FILES = 80
 """More files than a server keeps open (MOST_FILES)."""
 REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
-"""REFUSED_LEAST failed calls within this time are a loop without a pause (RETRY_DELAY: 20 ms)."""
+"""REFUSED_LEAST failures within REFUSED_SECONDS show a loop without pauses (RETRY_DELAY: 20 ms)."""
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
@@ -222,7 +222,7 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
     if not scene.until(lambda: scene.tasks() <= before + SLACK, seconds):
         had = f"before the last round the server had {before} processes and threads"
         return Failed("workers-pile-up", f"{rounds}; {had}, now it has {scene.tasks()}")
-    # Each thread has two mappings, for its stack and a guard page; heaps have fewer.
+    # Each thread has two mappings (stack and guard page). malloc adds fewer than `count`.
     if not scene.until(lambda: mappings(scene) < mapped + count, seconds):
         had = f"before the last round there were {mapped} memory mappings"
         seen = f"{rounds}, and their processes and threads ended; but {had}, now there are"
@@ -267,7 +267,7 @@ def memory(scene: Scene) -> None:
 def require_no_growth(scene: Scene, fault: FaultName) -> None:
     """Raise Failed if memory grows in each of several rounds. `fault`: see `Scene.talk`."""
     path = scene.site.first
-    # All requests use one connection, and so one process, if possible: its leaks add up.
+    # If possible, all requests use one connection, and so one process, whose leaks add up.
     kept = [
         *(request("GET", one) for one in (path, "/guestbook", "/go/nowhere", "/missing")),
         request("HEAD", path),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Find data races and memory errors: build the server with sanitizers, and run it under load."""
+"""Find data races or memory errors: build the server with a sanitizer, and run it under load."""
 
 import re
 import signal
@@ -65,8 +65,8 @@ MEMORY = Sanitizer(
 _BEGUN = re.compile(r"ERROR: AddressSanitizer: ")
 STOPS = "-fno-sanitize-recover=all"
 REPORTED = 66
-"""The exit status of a program after a report, and without permission for ptrace(2), which the
-sanitizer needs to find leaks."""
+"""The exit status of a program after a report. Without permission for ptrace(2), which the
+sanitizer needs to find leaks, the program also ends with this status."""
 OPTIONS = (f"ASAN_OPTIONS=exitcode={REPORTED}:detect_stack_use_after_return=1",)
 
 

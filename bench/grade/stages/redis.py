@@ -34,7 +34,8 @@ from bench.services.redis_server import connect
 
 BACK_SECONDS = 5.0
 REPLY_SECONDS, FILE_SECONDS = 9.0, 1.0
-"""Time limits: more than 2 * REDIS_REPLY_TIMEOUT, and less than REDIS_REPLY_TIMEOUT."""
+"""The time limits of a page without Redis (more than 2 * REDIS_REPLY_TIMEOUT) and of a file (less
+than REDIS_REPLY_TIMEOUT)."""
 STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
 CROWD, CUTS, LOSSES = 150, 5, 5
 DELAY_MS = 40.0
@@ -325,8 +326,8 @@ def own_replies(scene: Scene) -> None:
 
 
 def mixed(scene: Scene) -> None:
-    """Send a random mix of requests. Repeat this with small socket buffers, which let the server
-    send long data in several parts, and while Redis closes its connections."""
+    """Send a random mix of requests. Repeat this with small socket buffers, so that the server must
+    send long data in several parts, and again while Redis closes its connections."""
     mixture(scene)
     with small_buffers():
         cut_redis(scene)  # a new connection has a small buffer, too

@@ -165,7 +165,7 @@ def as_grader(scene: Scene) -> Redis:
 
 
 def cut_redis(scene: Scene) -> None:
-    """Let Redis close all its connections, and wait until they are closed, after Redis' reply."""
+    """Let Redis close all other connections, and wait until they are closed."""
     with as_grader(scene) as client:
         before = {one["id"] for one in client.client_list()} - {str(client.client_id())}
         client.client_kill_filter(_type="normal", skipme=True)

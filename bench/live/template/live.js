@@ -4,7 +4,7 @@
 
 const at = (id) => document.getElementById(id);
 const SHOWN_SECONDS = 30;
-const ROWS = 60; // visitors in SHOWN_SECONDS
+const ROWS = 60; // the newest visitors, one in each row
 const SIGNS = { client: "C", redis: "R", response: "…", queue: "Q", unread: "q", accept: "", all: "∀", task: "…", runs: "▶", other: "?", idle: "" };
 const STRIP_MOST = 240;
 const STATES = {

@@ -15,7 +15,7 @@ TEXTS = [
     *sorted((ROOT / "course" / "faults").glob("*.toml")),
     *sorted((ROOT / "docs" / "teaching").glob("**/[!g]*.md")),
 ]
-"""All documents except grading.md: its names are JSON fields, which another test checks."""
+"""The checked texts; another test checks grading.md, whose names are JSON fields."""
 SOURCES = (
     *("lib/**/*.[ch]", "ops/*.[ch]", "[01][0-9]_*/*.[ch]", "baselines/*.[ch]", "course/own/*.c"),
 )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`make all` works for another processor and with flags in the environment. `make new` makes
-folders that build without a change."""
+"""`make` works with other compilers and flags, and reports mistakes. The folders of `make new`
+build without a change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _headers() -> str:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86_64 has gcc -m32")
 def test_compiles_for_32_bits(tmp_path: Path) -> None:
     """The sources compile for 32 bits without a warning. They are not linked, because this needs a
-    32-bit C library. The test provides the only header that belongs to this library."""
+    32-bit C library. The test provides the only header that is missing without this library."""
     (tmp_path / "gnu").mkdir()
     (tmp_path / "gnu" / "stubs-32.h").touch()
     headers = f"-I{tmp_path} {_headers()}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd measure` and studies measure real servers, and their figures match independent counts.
-A study over hosts uses this machine as each host, with one agent per host."""
+A study over hosts uses this machine as each host."""
 
 import os
 import re
@@ -114,8 +114,8 @@ def test_measure_runs_and_checks_two_parts(tmp_path: Path) -> None:
 
 
 def test_an_optimisation_switched_off(tmp_path: Path) -> None:
-    """The sweep really switches the optimisation off: the server then makes one write per command
-    to Redis, otherwise one per loop iteration."""
+    """The sweep really disables the optimisation: the server then sends each command to Redis with
+    its own system call, otherwise all commands of a loop iteration with one call."""
     if not (ROOT / "build/baselines/without.so").exists():
         pytest.skip("the baselines are not built")
     skip_unless_traceable()
@@ -161,7 +161,7 @@ needs_wrk = pytest.mark.skipif(not shutil.which("wrk"), reason="needs wrk")
 NAME = "go-nginx-2013"
 """The shortest study. Any machine can measure epoll; the other servers need packages."""
 SHORTER = {"requests = 20000": "requests = 4000", "timeout = 60": "timeout = 15"}
-"""Replacements for the study's values: some runs last until their time limit."""
+"""Replacements for the study's values, because some runs last until their time limit."""
 
 
 def shorter(folder: Path) -> Path:

@@ -28,7 +28,7 @@ from ..commands import run
 
 SESSION_MINUTES = 90
 A4_PIXELS = (180 * 96 / 25.4, 267 * 96 / 25.4)
-"""The part of a page inside the margins of 15 mm."""
+"""The width and height of a page inside its margins of 15 mm, in CSS pixels."""
 CPU = re.compile(r"([\d.]+) us CPU/request")
 RATE = re.compile(r"([\d,]+) requests/s")
 

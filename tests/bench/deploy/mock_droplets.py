@@ -22,7 +22,7 @@ LOOKS_UNTIL_LISTED = 1
 LOOKS_UNTIL_ACTIVE = 3
 LOOKS_UNTIL_GONE = 1
 LARGEST_PAGE = 4
-"""A few items fill several pages, whatever page size is requested."""
+"""The longest page of sizes or keys, so that a few items fill several pages."""
 
 SIZES = [
     {"slug": slug, "price_hourly": price}
@@ -38,7 +38,7 @@ SIZES = [
 
 @dataclass
 class Droplet:
-    """One droplet, with the number of queries since its creation or deletion."""
+    """One droplet, with the number of queried lists since its creation or deletion."""
 
     number: int
     wanted: dict[str, Any]

@@ -35,7 +35,7 @@ ROOMY = SystemLimits(
     time_wait_reuse=1,
     ab_ceiling=20_000,
 )
-"""Limits that allow every run."""
+"""Limits that are high enough for 20,000 connections."""
 FINE = Facts(
     cpus=4,
     governors=("performance",),

@@ -126,7 +126,7 @@ def test_the_ticket_hides_the_name(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_the_copy_is_a_project_of_its_own(tmp_path: Path) -> None:
-    """The copy's commands use its files. If a command is missing, the error names the original."""
+    """The copy's commands use its files. `fault` fails there, and names the original folder."""
     copy = tmp_path / "copy"
     make_copy(copy)
     code = "import bench.host.project as p, pydantic; print(p.ROOT)"

@@ -176,7 +176,7 @@ def test_no_points_are_lost_without_a_reason(
 def test_doubtful_failures_on_a_busy_machine(
     monkeypatch: pytest.MonkeyPatch, busy: float, attempts: int, came: str
 ) -> None:
-    """Two doubtful failures on a busy machine are repeated a third time if there is time."""
+    """After two doubtful failures on a busy machine, the check runs a third time if possible."""
     ways = iter([*[Failed("no-answer", "nothing came", sure=False)] * 2, None])
 
     def once(*_: object) -> None:
@@ -449,8 +449,8 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
 def test_a_difference_in_a_situation_is_named(
     monkeypatch: pytest.MonkeyPatch, usual: Any, mine: bytes, its: bytes, alone: bytes, fault: str
 ) -> None:
-    """A situation explains a wrong status, not a wrong page. State is left only if the same request
-    gets the right response on a new connection; the number of visits (1, 2) does not count."""
+    """A situation's fault is reported for a wrong status, not for a wrong page. State is left only
+    if a new connection gets the right response; the visitor number does not count."""
     pair = answering(monkeypatch, lambda _: False)
     monkeypatch.setattr(situations, "responses", lambda *_: alone)
     actors: Any = tuple(

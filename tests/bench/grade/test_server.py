@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The grader notices that a server still works. Less than a second."""
+"""The grader notices that a server is still busy. Less than a second."""
 
 import subprocess
 from pathlib import Path
@@ -11,7 +11,7 @@ from bench.host.signals import SignalWatch
 
 
 def test_a_thread_that_waits_for_strace_does_not_sleep(tmp_path: Path) -> None:
-    """While strace has no CPU, a traced server has not finished, although it uses no CPU."""
+    """A traced server that waits for a stopped strace does not count as asleep."""
     words = ("strace", "-o", tmp_path / "trace", "cat")
     watch = SignalWatch()
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Child processes end with the run. These tests start real processes."""
+"""Child processes: their output, their CPUs and their end. These tests start real processes."""
 
 import os
 import signal
@@ -66,7 +66,7 @@ def test_output_is_there_during_and_after(tmp_path: Path) -> None:
 
 def test_a_program_after_a_prefix_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program after a prefix (env, setpriv) is found in folders that many users lack in PATH:
-    Debian's Apache in /usr/sbin, `go` in /usr/local."""
+    Debian's Apache in /usr/sbin, `go` in /usr/local/go/bin."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     child = Child(["env", "sh", "-c", "echo $PATH"])
     assert child.wait(SECONDS)
@@ -79,6 +79,7 @@ def test_a_process_that_ignores_the_signal_is_killed_with_its_children() -> None
     while not child.stdout.endswith("\n"):
         time.sleep(0.01)
     assert not child.end(timeout=0.2)
+    assert not child.end(), "the second call returns the same"
     assert child.exit_status == -signal.SIGKILL
     wait_for(lambda: has_ended(int(child.stdout)), "the child of the killed process still runs")
 

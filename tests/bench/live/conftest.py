@@ -33,7 +33,7 @@ class Served:
     address: tuple[str, int]
     live: tuple[str, int]
     redis: str
-    """The URL of its Redis."""
+    """The URL of the first server's Redis."""
 
     def ask(self, path: str = "/files/small.txt") -> int:
         """Send one request to the server, and return the status of the response."""
@@ -62,7 +62,7 @@ class Served:
                     yield json.loads(line.removeprefix(b"data: "))
 
     def end(self) -> str:
-        """Send Ctrl-C to the program, and return its output."""
+        """Send Ctrl-C to the program, and return the rest of its output."""
         self.program.send_signal(signal.SIGINT)
         said, _ = self.program.communicate(timeout=TIMEOUT)
         assert self.program.returncode == 0, said

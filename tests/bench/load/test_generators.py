@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The probe checks the first response, with which all others are compared. The parsers read the
-output of oha, ab and wrk: of recorded runs (good, failed, cut off) and, if possible, real runs."""
+output of oha, ab and wrk: of recorded runs (good, stalled, cut off) and, if possible, real runs."""
 
 import csv
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Services during a load: a real slow Redis, idle connections, and nginx before servers."""
+"""Services during a load: the slow Redis, idle connections, and nginx; and the CPUs of a run."""
 
 import re
 import socket

@@ -406,7 +406,7 @@ REFUSED = "echo 'strace: attach: ptrace(PTRACE_SEIZE, 7): Operation not permitte
 def test_a_refused_user_gets_the_fix(
     scope: str, is_cured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error of a refused strace contains the fix. If ptrace_scope is 3, there is no fix."""
+    """The error of a refused strace contains the fix only if ptrace_scope is 1 or 2."""
     in_path(monkeypatch, tmp_path, "strace", REFUSED)
     monkeypatch.setattr(sampling, "YAMA", tmp_path / "ptrace_scope")
     (tmp_path / "ptrace_scope").write_text(f"{scope}\n")

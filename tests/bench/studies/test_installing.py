@@ -52,7 +52,7 @@ class Machine:
         return True
 
     def install(self, answer: str | None, agreed: bool = False) -> dict[str, str]:
-        """Return the missing servers and the reasons. `answer` is None without a terminal."""
+        """Return the servers that are left out, with reasons. `answer`: None without a terminal."""
 
         def ask(question: str) -> str:
             self.asked.append(question)

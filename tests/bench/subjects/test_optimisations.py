@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""baselines/without.c changes only the system calls of the optimisation that it switches off."""
+"""baselines/without.c changes only the system calls of the optimisation that it disables."""
 
 import itertools
 import subprocess
@@ -34,7 +34,7 @@ MORE_CALLS = [
     ("cache", KEPT, {"openat2": 1, "read": 1, "close": 1}),
     ("control", LARGE, {}),
 ]
-"""How the system calls of a request change if the optimisation is switched off."""
+"""How the system calls of a request change if the optimisation is disabled."""
 UNRELATED = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
 """System calls that may serve several requests, and the two names of fstat()."""
 
@@ -68,8 +68,8 @@ def seconds_seen(optimisation: str) -> list[int]:
 
 
 def test_without_a_lasting_second_no_two_looks_find_the_same() -> None:
-    """Without the optimisation `date`, each call of time() returns a new second, so the server
-    formats the field Date for each response."""
+    """Without the optimisation `date`, each call of time() returns another second than the last
+    call, so the server formats the field Date for each response."""
     usual, other = seconds_seen("control"), seconds_seen("date")
     assert usual == sorted(usual)
     changes = [b - a for a, b in itertools.pairwise(other)]

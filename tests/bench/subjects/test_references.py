@@ -58,7 +58,7 @@ SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
 
 @dataclass(frozen=True)
 class Peer:
-    """A running reference server, and one of the project's servers to compare it with."""
+    """A running reference server, and `epoll` to compare it with."""
 
     said: Reference
     server: RunningServer
@@ -172,7 +172,7 @@ class Client:
 
 
 def serve(peer: Peer) -> list[Weight]:
-    """Send requests of several clients, and return the server's processes after each round."""
+    """Send requests of several clients. Return a sample of the server after each round."""
     clients = [Client(peer) for _ in range(CLIENTS)]
     seen = []
     try:

@@ -162,7 +162,7 @@ def test_a_baseline_leaves_the_same_in_redis_as_the_server(store: Store) -> None
 
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
 def test_the_commands_are_those_of_the_server(store: Store) -> None:
-    """A baseline sends Redis the same commands as its server, apart from the login."""
+    """The server epoll and its baseline send Redis the same commands, apart from the login."""
     _, url = store
     for one in (baseline_subject("epoll"), server_subject("epoll", ROOT / "epoll")):
         for name in ("guestbook", "link"):

@@ -52,7 +52,7 @@ FAULTS = {
     "cheats": ("bytes were received", f"do not have the {len(PAGE)} bytes"),
     "silent": ("not done after", "expired", "warm-up", "timeout"),
 }
-"""Parts of the reason; each mode gives one part."""
+"""For each fault, parts of the reason's text; the text of each mode contains one of them."""
 
 
 @pytest.mark.parametrize(

@@ -230,8 +230,8 @@ def test_each_set_of_conditions_has_its_table(results: Results) -> None:
 
 
 def test_many_servers_have_tables_of_the_same_length(results: Results) -> None:
-    """The sweep splits the table of many servers into tables of equal size, without cut figures
-    ("20,4…") or empty lines."""
+    """The table of many servers is split into tables of almost the same number of servers, without
+    cut figures ("20,4…") or empty lines."""
     results.servers = [f"server-{number}" for number in range(17)]
     results.levels = [20, 500, 15000]
     results.runs = [run(name, 20, 123456) for name in results.servers]

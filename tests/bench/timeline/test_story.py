@@ -198,7 +198,7 @@ TOLD_APART = 15
 
 
 def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
-    """Return a colour in CIELAB as a viewer with a colour deficiency sees it."""
+    """Return a colour in CIELAB as it is seen with these eyes (a value of SEEN)."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     light = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     mixed = (sum(a * b for a, b in zip(row, light, strict=True)) for row in eyes)
@@ -271,7 +271,7 @@ def ask(begin: float, end: float, client: int | None) -> list[Bar]:
 
 
 PARTS = [bar(0, 1, RECEIVE, 1), bar(2, 202, RECEIVE, 1)]
-"""Client 1 sends the second half of its request 200 ms after the first half."""
+"""Client 1 sends the second half of its request about 200 ms after the first half."""
 OTHERS = [bar(203, 204, RECEIVE, 2), bar(205, 206, RECEIVE, 3)]
 CASES = {
     "Client 1 was silent for 202 ms, and 2 other clients waited for it, the longest for 197 ms.": [
@@ -428,5 +428,5 @@ def test_perfetto_has_each_call_and_each_arrow(
 
 
 def test_speedscope_does_not_take_the_file_for_another_format(tmp_path: Path) -> None:
-    """The trace is not named `*.chrome.json`: speedscope would expect a CPU profile. 1 ms."""
+    """The trace is not named `*.chrome.json`, where speedscope expects a CPU profile. 1 ms."""
     assert for_viewers(tmp_path / "eight.html").name == "eight.trace.json"

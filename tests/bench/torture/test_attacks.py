@@ -188,7 +188,7 @@ COUNT = 30
 
 
 def clients_of(port: int) -> int:
-    """Return the connections that a client believes to be open."""
+    """Return the number of client sockets in the state ESTABLISHED."""
     return len(tcp_sockets(remote=port, states=1 << STATES.index("ESTABLISHED")))
 
 
@@ -203,7 +203,7 @@ def unsent(port: int) -> int:
 )
 def test_connections_that_a_crowd_holds(scene: Start, kind: str, held: int) -> None:
     """epoll serves other clients while a crowd holds connections, and afterwards closes them all.
-    The kernel passes a connection to the server only after a request has arrived."""
+    The kernel passes a connection to the server only after its first bytes have arrived."""
     epoll = scene("epoll")
     with epoll.crowd(kind, COUNT, page("redirect")):
         wait_for(lambda: clients_of(epoll.port) == COUNT, "the crowd did not connect")
@@ -224,8 +224,8 @@ def opens_more(of: AttackScene, kind: str, count: int, than: int) -> bool:
 
 
 def test_heads_that_do_not_end_are_replaced_when_cut(scene: Start) -> None:
-    """When the server closes a connection with an endless head, the crowd opens a new connection.
-    The iterative server closes idle connections at once."""
+    """When the server closes a connection of the crowd, the crowd opens a new connection. The
+    iterative server closes each connection after its response."""
     assert opens_more(scene("iterative"), "idle", 5, than=5)
 
 

@@ -103,8 +103,8 @@ def test_the_line_is_slow(tmp_path: Path) -> None:
 
 
 def test_without_root_there_is_no_line(tmp_path: Path) -> None:
-    """Without root, the robustness test reports that there is no slow line, and continues. Root
-    checks only the message, as another user."""
+    """Without root, the robustness test reports that there is no slow line, and continues. If root
+    runs this test, another user's process checks only the message."""
     if why_no_network() == "" and MARK in os.environ:
         pytest.skip("these tests already run in a network namespace")
     if os.geteuid() != 0:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* All calls that the comments of the skeleton describe, with their arguments;
- * appended to the skeleton. */
+/* The calls of the library that the skeleton's comments describe, with their
+ * arguments; appended to the skeleton. */
 static const struct architecture described = {
     .has_workers = true,
     .requests_per_connection = KEEP_ALIVE_REQUESTS,

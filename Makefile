@@ -3,7 +3,7 @@
 
 # From the environment, make uses only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. Other variables, such
 # as NAME or SERVER, have common names, so they are accepted only on make's command line.
-$(foreach name,ALL ARGS BIN BUILD FILE BASELINE FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDENT STUDY TARGET \
+$(foreach name,ALL ARGS BIN BUILD FILE BASELINE FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STOREY STUDENT STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
 # If scripts/foreign-variables is missing, as in a copy of only the sources, sed reads /dev/null.
 FOREIGN := $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))

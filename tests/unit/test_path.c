@@ -220,14 +220,15 @@ TEST(all_short_paths) {
     struct buffer expected = {0};
     struct buffer path = {0};
 
-    for (size_t number = 0; number < 7 * 7 * 7 * 7 * 7 * 7; number++) {
+    /* Bijective base 7: one number for each sequence of up to six pieces. */
+    for (size_t number = 0; number <= 7 + 49 + 343 + 2401 + 16807 + 117649; number++) {
         buffer_clear(&encoded);
         buffer_clear(&decoded);
         buffer_append(&encoded, VIEW("/"));
         buffer_append(&decoded, VIEW("/"));
-        for (size_t rest = number; rest > 0; rest /= 7) {
-            buffer_append(&encoded, pieces[rest % 7][0]);
-            buffer_append(&decoded, pieces[rest % 7][1]);
+        for (size_t rest = number; rest > 0; rest = (rest - 1) / 7) {
+            buffer_append(&encoded, pieces[(rest - 1) % 7][0]);
+            buffer_append(&decoded, pieces[(rest - 1) % 7][1]);
         }
         bool good = reference(buffer_view(&decoded), &expected);
         int result = path_decode(buffer_view(&encoded), &path);

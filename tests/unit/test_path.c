@@ -221,7 +221,8 @@ TEST(all_short_paths) {
     struct buffer path = {0};
 
     /* Bijective base 7: one number for each sequence of up to six pieces. */
-    for (size_t number = 0; number <= 7 + 49 + 343 + 2401 + 16807 + 117649; number++) {
+    for (size_t number = 0; number <= 7 + 49 + 343 + 2401 + 16807 + 117649;
+         number++) {
         buffer_clear(&encoded);
         buffer_clear(&decoded);
         buffer_append(&encoded, VIEW("/"));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls with which a server waits, after its start.  The server's
- * main.c lists these calls for the confinement (ops/confine.c).  The calls of
- * lib/ are not in this list.
+ * Names and numbers of system calls.  Each server's main.c lists the calls that
+ * only some servers need after their start.  ops/confine.c lists the calls that
+ * all servers need, and forbids all other calls.
  */
 #ifndef CALLS_H
 #define CALLS_H

@@ -105,7 +105,7 @@ static void set_port(struct options *options, const char *text) {
              (uintmax_t)parse_number("the port", text, 0, 65535));
 }
 
-/* Sets the folder of the program: it can be started from any other folder. */
+/* By default the root is the program's folder, not the current folder. */
 static void set_default_root(struct options *options) {
     ssize_t length =
         readlink("/proc/self/exe", options->root, sizeof options->root - 1);

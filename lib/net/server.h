@@ -32,7 +32,6 @@ struct server {
     size_t text_length;
 };
 
-/* A client's connection. */
 struct client {
     int socket;
     char address[INET6_ADDRSTRLEN]; /* for the log; empty without --log */
@@ -43,8 +42,8 @@ void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
-/* Drops the rights that serving does not need (ops/confine.c), and prints the
-   banner.  Call this function before any fork. */
+/* Forbids the system calls that serving does not need (ops/confine.c), and
+   prints the banner.  Call this function before a worker is forked. */
 void server_ready(struct server *server);
 
 /* Called in a worker: if each worker has a listener, makes this process use its

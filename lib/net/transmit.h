@@ -20,8 +20,8 @@ struct progress {
                       the driver sets it when the kernel had room */
 };
 
-/* Makes one system call and returns the milliseconds since the client last
-   acknowledged bytes.  (tcpi_bytes_acked of TCP_INFO, since Linux 4.1.) */
+/* Makes one system call and returns the milliseconds since the last known
+   progress.  (tcpi_bytes_acked of TCP_INFO, since Linux 4.1.) */
 int64_t transmit_stalled(int socket, struct progress *progress, int64_t now);
 
 #endif

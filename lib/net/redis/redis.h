@@ -37,7 +37,7 @@ struct redis_server {
     char password[128];
     int port; /* 0: a Unix socket */
     int database;
-    char text[300]; /* the URL without the password, for messages */
+    char text[300]; /* the URL without user and password, for messages */
     struct redis_shared *shared;
 };
 
@@ -63,10 +63,10 @@ bool redis_claim_attempt(const struct redis_server *server, int64_t now);
    `begun` - REDIS_RETRY.  Then Redis is not down. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
-/* Each of the following functions reports an event to all processes and to the
-   log.  Redis is down: a call that began at `since` could not connect, or had
-   no reply in time.  Returns false if any other call was answered since
-   then. */
+/* Each of the following functions reports an event to all processes, to the
+   log, or to both.  Redis is down: a call that began at `since` could not
+   connect, or had no reply in time.  Returns false if any other call was
+   answered since then. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
 /* Only the requests on one connection have failed. */

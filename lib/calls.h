@@ -19,8 +19,8 @@ struct call {
 #define CALLS_LIMIT 24
 #define CALL(name)  {#name, SYS_##name}
 
-/* Newer processors (aarch64) have only the newer forms of these calls.  The
-   epoll_wait() of musl uses the newer form on all processors. */
+/* Newer processors (aarch64) have only the newer forms of poll and epoll_wait.
+   The epoll_wait() of musl uses the newer form on all processors. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif

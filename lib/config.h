@@ -44,7 +44,7 @@
 #define IDLE_TIMEOUT        5000
 /* The time for a whole request, from its first byte.  So there is a minimum
    rate: 52 kbit/s for a body of BODY_LIMIT.  A new client has the same time,
-   from accept, for its first byte; in an event loop, for its first request. */
+   from accept, for its first byte; in 06 to 09, for its first request. */
 #define REQUEST_TIMEOUT     10000
 /* A client whose kernel acknowledges no byte of its response for this long is
    disconnected.  The kernel of a slow client acknowledges in steps of a packet
@@ -133,7 +133,7 @@
 /* A message that may come for days is logged once in this time at most. */
 #define LOG_INTERVAL       60000
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
-   interval, of which STOP_TIMEOUT is a multiple.  A thread that waits for a
+   interval (STOP_TIMEOUT is a multiple of it).  A thread that waits for a
    connection to Redis checks at least as often. */
 #define WAKE_DELAY         125
 /* The limits of one loop iteration, so that no client starves: events taken

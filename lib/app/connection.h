@@ -80,7 +80,7 @@ void connection_received(struct connection *connection, size_t count);
 bool connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
-/* Decides whether the connection is kept after this response. */
+/* Finishes the response.  The connection is kept only if `may_keep`. */
 void connection_keep(struct connection *connection, bool may_keep);
 
 /* The bytes to be sent now: two pieces of memory, then part of a file.  Each

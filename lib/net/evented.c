@@ -129,7 +129,7 @@ bool evented_may_accept(const struct evented *evented) {
 }
 
 /* Returns memory for a connection, all zero: the slot that became free last,
-   because its memory is still in the processor's cache. */
+   because its memory may still be in the processor's cache, or a new slot. */
 static struct event_conn *take_slot(struct evented *evented) {
     struct event_conn *conn = evented->unused;
 

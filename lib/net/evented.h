@@ -93,7 +93,7 @@ bool evented_may_keep(const struct evented *evented);
 /* At NEED_SEND: calls transmit() once.  Returns false if that would block. */
 bool evented_send_some(struct evented *evented, struct event_conn *conn);
 
-/* At NEED_DONE: counts and logs the exchange, and begins the next one. */
+/* At NEED_DONE: counts and logs the exchange, and calls connection_next(). */
 void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
 
 /* ---- Redis: one connection for all clients ---- */

@@ -243,7 +243,7 @@ void options_parse(struct options *options,
                                 .confined = CONFINED};
     snprintf(options->port, sizeof options->port, "%d", DEFAULT_PORT);
     set_default_root(options);
-    opterr = 0; /* our own message follows, in one line */
+    opterr = 0; /* reject() prints the message, in one line */
     while ((letter = getopt_long(argc, argv, LETTERS, known, NULL)) != -1) {
         if (letter == ':' || letter == '?')
             reject(letter, argv);

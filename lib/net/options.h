@@ -10,7 +10,8 @@
 #include <stddef.h>
 
 /* The listening sockets of a pool.  If its workers call server_take_listener(),
-   each can have its own socket: always, or with the option --listener-each. */
+   each can have its own socket: always (LISTENER_EACH), or with
+   --listener-each. */
 enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 
 struct architecture {

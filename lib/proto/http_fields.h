@@ -25,7 +25,7 @@ bool http_lists_etag(struct view value, struct view etag,
                      enum http_comparison comparison);
 
 enum http_range {
-    HTTP_RANGE_NONE,          /* no range that we serve: send the whole file */
+    HTTP_RANGE_NONE,          /* no single valid range: send the whole file */
     HTTP_RANGE_OK,            /* *first to *last, both included */
     HTTP_RANGE_UNSATISFIABLE, /* a valid range, with no byte of the file: 416 */
 };

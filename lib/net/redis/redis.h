@@ -51,7 +51,7 @@ void redis_parse(struct redis_server *server, const char *url);
 int redis_connect_start(const struct redis_server *server, unsigned address);
 
 /* Appends the commands that a new connection must send first (AUTH, SELECT).
-   Returns the number of their replies, each of which must be +OK. */
+   Returns the number of their replies, each of which must be a status (+OK). */
 unsigned redis_append_handshake(const struct redis_server *server,
                                 struct buffer *commands);
 
@@ -64,9 +64,9 @@ bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
 /* Each of the following functions reports an event to all processes, to the
-   log, or to both.  Redis is down: a call that began at `since` could not
-   connect, or had no reply in time.  Returns false if any other call was
-   answered since then. */
+   log, or to both.  The first one: Redis is down, because a call that began at
+   `since` could not connect, or had no reply in time.  Returns false if any
+   other call was answered since then. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
 /* Only the requests on one connection have failed. */

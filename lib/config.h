@@ -125,7 +125,7 @@
    thread's used stack.  Both include the kernel's part of a connection. */
 #define CHILD_MEMORY       (384 * 1024)
 #define THREAD_MEMORY      (64 * 1024)
-/* The time that a stopped server waits for requests in flight. */
+/* The longest time that a stopping server waits for requests in flight. */
 #define STOP_TIMEOUT       5000
 /* The pause before a failed call such as accept() is repeated, and the interval
    at which a stopping parent checks whether its children have ended. */
@@ -140,9 +140,9 @@
    from the kernel, and accepted connections. */
 #define EVENTS_AT_ONCE     512
 #define ACCEPTS_AT_ONCE    512
-/* Pipelined requests of one client that an event loop answers in one turn. */
+/* Pipelined requests of one client that 06, 07 and 09 answer in one turn. */
 #define EXCHANGES_AT_ONCE  16
-/* The bytes of one sendfile(2) call, so that other clients are served, too. */
+/* The most bytes of one sendfile(2) call; then other clients are served. */
 #define SENDFILE_AT_ONCE   (128 * 1024)
 
 #endif

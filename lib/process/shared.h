@@ -20,7 +20,7 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
    additional mapping makes each fork slower. */
 void *shared_allocate(size_t size);
 
-/* Returns a separate mapping, which /proc/PID/maps shows. */
+/* Returns a separate mapping: it has its own line in /proc/PID/maps. */
 void *shared_allocate_pages(size_t size);
 
 #endif

@@ -43,7 +43,7 @@ struct exchange {
     int step;                       /* replies so far */
     const struct resp_reply *reply; /* from step 1 on; for this call only */
     /* A handler keeps text in `kept`, and numbers in `kept_numbers`, because
-       the next reply overwrites this one. */
+       the next reply overwrites the current one. */
     struct buffer kept;
     int64_t kept_numbers[2];
     size_t reserved;         /* bytes taken from the budget (ops.h) */

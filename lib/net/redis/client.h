@@ -9,7 +9,7 @@ struct redis_client {
     struct redis_pipeline pipeline; /* of one command at a time */
     bool lent;                      /* the parent has the connection, too */
     bool fresh;                /* for pool.c: not returned to the pool yet */
-    int64_t used_at;           /* clock_milliseconds() of the last reply */
+    int64_t used_at;           /* clock_milliseconds() of the last use */
     struct redis_client *next; /* in a pool */
 };
 

@@ -99,7 +99,7 @@ static bool start_worker(struct server *server) {
 /* Waits until a worker has ended (after a crash), and forks another in its
    place.  The pause limits the rate of forks if each worker crashes early.  A
    failed fork is logged and retried.  A worker that Redis has rejected wakes
-   the parent, which then closes idle connections to Redis (children_reap()). */
+   the parent, which then makes all workers close idle connections to Redis. */
 static void replace_workers(struct server *server) {
     size_t number;
 

@@ -188,7 +188,7 @@ static void end_threads(struct thread *threads, size_t count) {
         }
 }
 
-/* Creates the threads, and a queue with room for as many clients as there are
+/* Creates the threads, and a queue for all clients for which there are
    descriptors. */
 static struct thread *start_threads(struct server *server, size_t count) {
     /* Each thread has a client, a connection to Redis and a file. */

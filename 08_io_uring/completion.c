@@ -192,8 +192,8 @@ static void operation_completed(struct loop *loop, struct ring_conn *conn,
 /* ---- Accepting ---- */
 
 /* A multishot operation accepts clients until it is cancelled, or until the
-   completion queue is full.  So the number of clients may exceed the limit by
-   the length of that queue. */
+   completion queue is full.  Until then it may accept as many clients as that
+   queue has entries. */
 static bool may_use_multishot(const struct evented *evented) {
     return evented->count + COMPLETIONS < evented->limit;
 }

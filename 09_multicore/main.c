@@ -31,8 +31,8 @@
  * parent forks another.
  *
  * Why processes, and not threads?  A crash ends only one process.  Processes
- * share only counters, so the loop of 07 needs no lock.  Speed is not the
- * reason: on two cores a version with threads took about as much CPU time.
+ * share only counters and flags, so the loop of 07 needs no lock.  Speed is not
+ * the reason: on two cores a version with threads took about as much CPU time.
  *
  * Which worker gets a connection?  The kernel gives it to the first worker in
  * its list that sleeps in epoll_wait(), so no connection stays in the backlog

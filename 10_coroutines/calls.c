@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replacements of the blocking driver's calls that may sleep.  Instead of
- * sleeping, they switch to another coroutine.
+ * Replacements of the blocking driver's calls that may sleep, and of setsockopt
+ * and close.  Instead of sleeping, they switch to another coroutine.
  *
  * The driver (net/blocking.c) is the same as in 01 to 05.  The linker replaces
  * its calls: with the option --wrap=recv each recv becomes __wrap_recv, which

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The limits of coroutines, each with its reason; see lib/config.h. */
+/* The limits of coroutines; see lib/config.h. */
 #ifndef COROUTINES_LIMITS_H
 #define COROUTINES_LIMITS_H
 

@@ -30,7 +30,7 @@
  * What happens at the limit?  COROUTINES_LIMIT, the descriptors and the memory
  * for stacks limit the connections.  At the limit the accept loop waits until a
  * client leaves; further clients wait in the backlog.  A new connection that
- * has sent nothing stays for REQUEST_TIMEOUT, as in 07; 04 closes such a
+ * has sent nothing stays for REQUEST_TIMEOUT, as in 07; 04 may close such a
  * connection earlier, because it occupies a thread.  The server uses only one
  * core, and a coroutine that computes delays all others, as in 07.  (Go
  * interrupts such code by a timer, and has several loops.)  A stack cannot

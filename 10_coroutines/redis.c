@@ -3,8 +3,8 @@
  * One connection to Redis for all coroutines, as in 07.
  *
  * An exchange calls redis_pool_call() and receives the reply, as in 01 to 05.
- * The call collects the commands of all coroutines.  The loop sends them
- * together right before it waits ("automatic pipelining"):
+ * The call adds its command to a queue.  The loop sends the commands of all
+ * coroutines together right before it waits ("automatic pipelining"):
  *
  *     A: redis_pool_call() ---+                                 +---> A
  *                             +-> one send() --- Redis --- recv()

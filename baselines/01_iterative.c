@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The baseline of 01_iterative: one process, one connection after another.  It
-   closes each connection after one answer, as the server does: with
-   --keep-alive it would serve only the first client. */
+/* The baseline of 01_iterative: one process, one connection after another.  Run
+   it without --keep-alive: then it closes each connection after one answer, as
+   the server does.  With --keep-alive it would serve only the first client. */
 #include "baseline.h"
 
 int main(int argc, char **argv) {

@@ -11,7 +11,7 @@
 #define BUFFERS     256 /* for receives that complete in one loop iteration */
 
 /* The kind of an operation: the low bits of its user_data.  Above them is the
-   client's descriptor. */
+   client's descriptor; for REDIS_SEND, a number of bytes. */
 enum operation {
     RECEIVE,
     SEND,

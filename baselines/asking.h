@@ -68,7 +68,7 @@ static inline void loop_ask(int descriptor) {
     loop.waiting[(loop.first + loop.count++) % loop.limit] = descriptor;
 }
 
-/* Called after `got` bytes of replies.  Passes each reply to its client. */
+/* Takes `got` received bytes of replies; passes each reply to its client. */
 static inline void loop_take_replies(size_t got) {
     size_t at = 0, length;
 

@@ -50,8 +50,9 @@ struct baseline {
 };
 
 /* Sends as much as possible of the answer, from offset `from` on.  Returns the
-   result of send(2).  Like the servers, it sends a short answer from memory,
-   and a long one from a file, which is not copied again for each client. */
+   result of send(2) or sendfile(2).  Like the servers, it sends a short answer
+   from memory, and a long one from a file, which is not copied again for each
+   client. */
 static inline ssize_t baseline_send(const struct baseline *baseline, int client,
                                     size_t from) {
     off_t offset = (off_t)from;

@@ -8,7 +8,7 @@
  *
  * A server makes seven system calls: socket, bind and listen once, then accept,
  * read, write and close for each client.  `strace build/baselines/first 8000`
- * shows each of them as it happens.  (Before them come the calls that start any
+ * shows each of them as it happens.  (It also shows the calls that start any
  * program, and two that only change settings: setsockopt and, for signal(),
  * rt_sigaction.)
  *

@@ -4,7 +4,7 @@
  *
  * Each --ask is one round trip: the command is sent, the whole reply is read
  * and dropped, and only then the next command is sent.  Each --greet is sent
- * once, when a connection is made ("AUTH password"), and its reply must be +OK.
+ * once, when a connection is made ("AUTH password"), and must succeed.
  *
  * Simplifications: a baseline ends when its connection to Redis breaks.  An
  * error is a reply like any other: after a measurement, check in Redis that the

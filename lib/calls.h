@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls with which a server waits, after its start.  The server's
- * main.c lists these calls for the confinement (ops/confine.c).  The calls of
- * lib/ are not in this list.
+ * Names and numbers of system calls.  Each server's main.c lists the calls that
+ * only some servers need after their start.  ops/confine.c lists the calls that
+ * all servers need, and forbids all other calls.
  */
 #ifndef CALLS_H
 #define CALLS_H
@@ -19,8 +19,8 @@ struct call {
 #define CALLS_LIMIT 24
 #define CALL(name)  {#name, SYS_##name}
 
-/* Newer processors (aarch64) have only the newer forms of these calls.  The
-   epoll_wait() of musl uses the newer form on all processors. */
+/* Newer processors (aarch64) have only the newer forms of poll and epoll_wait.
+   The epoll_wait() of musl uses the newer form on all processors. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limits and timeouts of all servers, each with its reason.  (Those of ops/
- * are in ops/limits.h.)
+ * The limits and timeouts that the servers share, most with a reason.  (Those
+ * of ops/ are in ops/limits.h.)
  *
  * All servers use the same limits, so they differ only in what waits, and
  * where.  Times are in milliseconds, sizes in bytes.
@@ -13,11 +13,11 @@
 
 /* RFC 9112, section 3, recommends at least 8,000 for a request line. */
 #define REQUEST_LINE_LIMIT   8000
-/* Requests of browsers with large cookies are smaller. */
+/* The head of a browser's request is smaller, even with large cookies. */
 #define HEAD_LIMIT           16384
 #define HEAD_FIELDS_LIMIT    100
-/* Five times the longest form of the guestbook: 1,100 characters, four bytes
-   each in UTF-8, each byte written as %XX. */
+/* About five times the longest form of the guestbook: 1,100 characters, four
+   bytes each in UTF-8, each byte written as %XX. */
 #define BODY_LIMIT           65536
 /* The bytes that chunk sizes, extensions and trailers may add to a body. */
 #define CHUNK_OVERHEAD_LIMIT 16384
@@ -25,13 +25,13 @@
    bytes.  Blocks up to 1,032 bytes are cheap: glibc caches them (tcache). */
 #define RECEIVE_SIZE         1024
 /* RESPONSE_SIZE: the first size of a response, for the head and a small body.
-   NOTE_SIZE: the first size of a body that only explains a status. */
+   NOTE_SIZE: the first size of a page that has no template. */
 #define RESPONSE_SIZE        1024
 #define NOTE_SIZE            384
-/* The limit of a path below public/, decoded, with its NUL. */
+/* The limit of a decoded path, with its NUL. */
 #define PATH_SIZE            1024
 
-/* Responses above this size are counted (budget_change() in ops.h). */
+/* The memory of larger responses is counted (budget_change() in ops.h). */
 #define LARGE_RESPONSE      16384
 /* The timeouts of a client.  All except SEND_TIMEOUT are deadlines.
 
@@ -39,11 +39,12 @@
    (TCP_DEFER_ACCEPT in net/listener.c), while other clients wait for a
    worker. */
 #define FIRST_TIMEOUT       1000
-/* It is short, because in 03 and 05 an idle connection occupies a worker. */
+/* The time between two requests of a connection.  It is short, because in 03
+   and 05 an idle connection occupies a worker. */
 #define IDLE_TIMEOUT        5000
 /* The time for a whole request, from its first byte.  So there is a minimum
    rate: 52 kbit/s for a body of BODY_LIMIT.  A new client has the same time,
-   from accept, for its first byte; in an event loop, for its first request. */
+   from accept, for its first byte; in 06 to 09, for its first request. */
 #define REQUEST_TIMEOUT     10000
 /* A client whose kernel acknowledges no byte of its response for this long is
    disconnected.  The kernel of a slow client acknowledges in steps of a packet
@@ -52,8 +53,9 @@
 #define SEND_TIMEOUT        10000
 /* SEND_TIMEOUT is checked at this interval, and may be two intervals longer. */
 #define SEND_CHECK_INTERVAL 1000
-/* The time that the server still reads after an early or a long response: a
-   close with unread bytes could reset the connection too early. */
+/* After a long response, or a response before the end of its request, the
+   server reads for this time: a close with unread bytes could lose the
+   response. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
 /* Without this limit, a connection could occupy its worker forever. */
@@ -69,7 +71,7 @@
    of Redis takes longer than this; a pause under load is shorter. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: other processes may need it.
-   (06 and 07 keep their only connection.) */
+   (06 to 10 keep theirs.) */
 #define REDIS_IDLE            10000
 /* Threads that may connect to Redis at the same time.  The backlog of Redis has
    room for 511; a connection that finds no room waits for seconds. */
@@ -77,7 +79,7 @@
 /* The least time between two lines which log that Redis is down, or is back. */
 #define REDIS_LOG_INTERVAL    1000
 /* Five times the size of fifty remarks of 4,000 bytes.  A larger reply, which
-   only another program's remarks can cause, is skipped: its request fails. */
+   only another program's data can cause, is skipped: its request fails. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
 /* The longest string that Redis sends by default (proto-max-bulk-len).  A
    longer string is not skipped: the connection is closed. */
@@ -93,7 +95,7 @@
 #define LINK_NAME_LIMIT     100
 /* Files up to this size are kept in memory; sendfile(2) sends larger ones. */
 #define SMALL_FILE          16384
-/* Files that are kept open while no client receives them. */
+/* The largest number of files that stay open while no client receives them. */
 #define OPEN_FILES          64
 #define TEMPLATE_LIMIT      (256 * 1024)
 
@@ -105,14 +107,14 @@
 #define TIME_SCALE_LIMIT   100
 #define DEFAULT_WORKERS    100
 #define WORKERS_LIMIT      10000
-/* The kernel lowers a larger backlog silently to net.core.somaxconn. */
+/* The kernel silently lowers it to net.core.somaxconn. */
 #define DEFAULT_BACKLOG    65535
 /* Processes (02) or threads (04) alive at the same time. */
 #define CHILDREN_LIMIT     1000
 /* Some containers allow a billion descriptors: too many for an array. */
 #define DESCRIPTORS_LIMIT  262144
-/* Ten times what the deepest handler needs.  The default, 8 MiB, may be more
-   address space than is allowed (ulimit -v). */
+/* More than ten times what the deepest handler needs.  The default, 8 MiB, may
+   be more address space than is allowed (ulimit -v). */
 #define THREAD_STACK       (256 * 1024)
 /* The memory that is reserved for one client if memory is limited (ulimit -v,
    -d).  A thread needs its stack and THREAD_HEAP, a connection of an event loop
@@ -123,24 +125,24 @@
    thread's used stack.  Both include the kernel's part of a connection. */
 #define CHILD_MEMORY       (384 * 1024)
 #define THREAD_MEMORY      (64 * 1024)
-/* The time that a stopped server waits for requests in flight. */
+/* The longest time that a stopping server waits for requests in flight. */
 #define STOP_TIMEOUT       5000
-/* The pause of accept when no descriptor is left, and the interval at which a
-   stopping server checks whether its workers have ended. */
+/* The pause before a failed call such as accept() is repeated, and the interval
+   at which a stopping parent checks whether its children have ended. */
 #define RETRY_DELAY        20
-/* A message that may come for days is repeated after this time. */
+/* A message that may come for days is logged once in this time at most. */
 #define LOG_INTERVAL       60000
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
-   interval, of which STOP_TIMEOUT is a multiple.  A thread that waits for a
-   connection to Redis also checks again at this interval. */
+   interval (STOP_TIMEOUT is a multiple of it).  A thread that waits for a
+   connection to Redis checks at least as often. */
 #define WAKE_DELAY         125
 /* The limits of one loop iteration, so that no client starves: events taken
    from the kernel, and accepted connections. */
 #define EVENTS_AT_ONCE     512
 #define ACCEPTS_AT_ONCE    512
-/* Pipelined requests of one client that an event loop answers in one turn. */
+/* Pipelined requests of one client that 06, 07 and 09 answer in one turn. */
 #define EXCHANGES_AT_ONCE  16
-/* The bytes of one sendfile(2) call, so that other clients are served, too. */
+/* The most bytes of one sendfile(2) call; then other clients are served. */
 #define SENDFILE_AT_ONCE   (128 * 1024)
 
 #endif

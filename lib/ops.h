@@ -24,18 +24,19 @@
 
 /* ---- The start and the end of a server, in this order ---- */
 
-/* Raises the limits of this process.  Call this function right after the
-   command line was read.  `workers`: the largest number of processes that
-   serve.  `log`: standard output is the access log. */
+/* Raises the limit of descriptors, reads the limits of memory, opens the
+   output.  Call it right after the command line was read.  `workers`: the
+   largest number of processes that serve.  `log`: standard output is the access
+   log. */
 void ops_start(size_t workers, bool log);
 
-/* Drops the rights to all files outside of public/ and templates/, and to all
-   TCP ports except that of Redis (0: none).  Call this function when all files
-   are open. */
+/* Starts the log writers.  If `confined`, drops the rights to all files outside
+   of public/ and templates/, and to all TCP ports except that of Redis (0:
+   none).  Call this function when all other files are open. */
 void ops_confine_files(bool confined, const char *root, int redis_port);
 
-/* Drops the rights to all system calls except those of lib/ and `calls`.  Call
-   this function before the first request.  Returns the rights that are left,
+/* If `confined`, drops the rights to all system calls except those of lib/ and
+   `calls`.  Call it before the first request.  Returns the remaining rights,
    for the banner.  Exits 1 if there is no memory for one request. */
 const char *ops_confine_calls(bool confined, const struct call *calls);
 
@@ -48,8 +49,8 @@ void ops_end(void);
 /* ---- The number of clients ---- */
 
 /* Returns the number of clients for which there are descriptors, at least 1. At
-   most `served` clients are served at a time, and take `more` descriptors each:
-   a connection to Redis, a file. */
+   most `served` of them are served at a time.  Each of these takes `more`
+   further descriptors: for a connection to Redis, a file. */
 size_t limit_by_descriptors(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
@@ -57,7 +58,7 @@ size_t limit_by_descriptors(size_t served, size_t more);
    address space (0: each client has its own process). */
 size_t limit_by_memory(size_t most, size_t each, size_t real);
 
-/* Logs that a resource has run out, as errno shows.  New clients must wait. */
+/* Logs that the resource `what` has run out, with errno as the reason. */
 void shortage_report(const char *what);
 
 /* Has a resource run out recently, in any process?  Then no connection is kept
@@ -89,9 +90,9 @@ struct file;
 struct cache *cache_create(int folder, bool texts);
 void cache_destroy(struct cache *cache); /* when nothing is borrowed */
 
-/* Borrows the regular file of that name, relative to the folder.  In one loop
-   iteration (`round`: app/response.h) the file is checked only once for a
-   change.  Errors are those of file_open(). */
+/* Borrows the regular file of that name, relative to the folder.  In one round
+   (app/response.h) the file is checked only once for a change.  Errors are
+   those of file_open(). */
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round);
 void cache_return(struct file *file);
@@ -125,7 +126,7 @@ void statistics_count(struct counters *counters,
    number of idle workers.  EACH_WORKER: also the requests of each. */
 enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
 
-/* Prints the sums, and the CPU time of this process and its ended children. */
+/* Prints the sums, the CPU time and peak memory, also of all ended children. */
 void statistics_print(const struct counters *counters, size_t workers,
                       enum statistics_workers detail, FILE *stream);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps files of one folder between requests: small ones in memory, others
- * open.
+ * Keeps files of one folder open between requests; small ones also in memory,
+ * templates only in memory.
  *
  * A hit costs one system call, which checks whether the file is unchanged, at
- * most once in an iteration of an event loop.  A miss opens the file.
+ * most once in a round (app/response.h).  A miss opens the file.
  *
  * One cache serves all threads of a process.  A lock guards the table, and a
  * file stays open until its last borrower returns it.  At most OPEN_FILES
@@ -119,10 +119,10 @@ static bool is_same(const struct stat *a, const struct stat *b) {
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* May the file be kept?  A text may be kept only if a later change certainly
-   has a later time.  The clock of a file system may tick once in two seconds.
-   But templates are always kept.  Otherwise, if 02 starts right after a change,
-   each child would read one. */
+/* May the file be kept?  Contents in memory may be kept only if a later change
+   certainly has a later time.  The clock of a file system may tick once in two
+   seconds.  But templates are always kept.  Otherwise, if 02 starts right after
+   a change of its template, each child would read it. */
 static bool may_be_kept(const struct cache *cache, const struct file *file) {
     return cache->texts || file->text.length == 0 ||
            file->status.st_ctim.tv_sec + FILE_SETTLE_TIME <= time(NULL);

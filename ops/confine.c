@@ -3,13 +3,13 @@
  * Least privilege: a started server drops the rights that it does not need.  So
  * an attacker who controls the server gets only the remaining rights.
  *
- *     seccomp(2)     it keeps about 40 of the kernel's 350 system calls
+ *     seccomp(2)     it keeps about 40 to 50 of the kernel's 350 calls
  *     landlock(7)    it reads files in public/ and templates/, no others;
  *                    writes none, binds no port, connects to Redis only
  *     PR_SET_NO_NEW_PRIVS   programs that it starts get no more rights
  *
- * The calls of lib/ are listed here; the calls with which a server waits are in
- * its main.c.
+ * The calls that all servers need are listed here.  The calls that only some
+ * servers need are in their main.c.
  */
 #include "limits.h"
 #include "ops.h"
@@ -65,7 +65,7 @@ static const struct call common[] = {
     CALL(pread64),
     /* messages and the log */
     CALL(write),
-    CALL(wait4), /* for the log writer; 02 and 03 for all children */
+    CALL(wait4), /* for the log writer; in 02, 03, 09 for all children */
     /* memory */
     CALL(brk),
     CALL(mmap),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The limits of ops/, each with its reason; see lib/config.h. */
+/* The limits of ops/, most with a reason; see lib/config.h. */
 #ifndef OPS_LIMITS_H
 #define OPS_LIMITS_H
 
@@ -14,13 +14,13 @@
 /* If memory is limited, this part is reserved for files and Redis.  Without
    this reserve, the last clients' requests would have no memory. */
 #define RESERVED_MEMORY (512 * 1024)
-/* The memory for the largest request without Redis: two copies of a page of 333
-   KB, and what the C library adds to them. */
+/* The memory for the largest request: two copies of a guestbook of 333 KB, and
+   what the C library adds.  Redis' reply is in RESERVED_MEMORY. */
 #define REQUEST_MEMORY  (1024 * 1024)
 /* A block of this size or more returns to the kernel when it is freed; this is
    glibc's initial value (mallopt(3), M_MMAP_THRESHOLD). */
 #define LARGE_BLOCK     (128 * 1024)
-/* The largest block that the C library takes from its heap. */
+/* A large block that the C library still takes from its heap. */
 #define HEAP_BLOCK      (LARGE_BLOCK - 1024)
 /* The least size of the main thread's stack, which also has the environment.
    With 32 KB some of the servers crashed at their start, with 48 KB none. */
@@ -41,7 +41,7 @@
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
 /* Files that no client receives take at most 1/8 of all descriptors. */
 #define OPEN_FILES_SHARE     8
-/* A file that changed within this number of seconds is always read again. */
+/* A small file is kept only if it is unchanged for this number of seconds. */
 #define FILE_SETTLE_TIME     3
 
 /* ---- Shortages and the log, in milliseconds ---- */
@@ -50,7 +50,7 @@
 #define SHORTAGE       1000
 /* Servers close idle connections to Redis for this long after Redis has
    rejected one (maxclients), or ports or the system's open files have run out.
-   (06 and 07 keep their only connection.) */
+   (06 to 10 keep theirs.) */
 #define REDIS_SCARCE   5000
 /* The time that a server waits for the reader of its output when it starts and
    when it ends.  Between start and end, no line waits (output.c). */

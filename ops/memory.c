@@ -116,8 +116,8 @@ static bool try_to_allocate(size_t size) {
 }
 
 /* If memory is limited (ulimit -v, -d), all threads share one heap
-   (M_ARENA_MAX): otherwise glibc would give each thread 64 MB of addresses.  A
-   large block makes this heap grow now, by M_TOP_PAD more. */
+   (M_ARENA_MAX): otherwise glibc would reserve 64 MB of addresses for each
+   further heap.  A large block makes this heap grow now, by M_TOP_PAD more. */
 static void reserve_heap(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
     if (memory_of_process() == SIZE_MAX) /* no limit */
@@ -166,7 +166,7 @@ size_t limit_by_memory(size_t most, size_t each, size_t real) {
 
 /* ---- Memory that is returned to the kernel ---- */
 
-/* free(3) returns only the unused part at the heap's end to the kernel;
+/* Of the heap, free(3) returns only the unused end to the kernel;
    malloc_trim(3) also returns free pages elsewhere.  musl keeps few pages. */
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {
     static int64_t next_at; /* the earliest time of the next trim */

@@ -7,16 +7,16 @@
  * The kind of descriptor decides how a write avoids waiting:
  *
  *     pipe, terminal   reopened (/proc/self/fd/N) with O_NONBLOCK.  The flag
- *                      belongs to the open file description, which we share
- *                      with other programs: the shell would get it, too.
+ *                      belongs to the open file description, which other
+ *                      programs share: the shell would get it, too.
  *     socket           MSG_DONTWAIT for each line
  *     file             no flag helps: write(2) waits for a slow disk.  So a
  *                      child process (the log writer) writes to the file, and
  *                      the server writes to a pipe without waiting.
  *
- * A pipe or terminal of another user, which we may not open, gets a log writer
- * as well.  Without --log a file gets no log writer: its lines are rare, and a
- * file system that hangs stops the process.  The log writer is not confined.
+ * A pipe or terminal that the server may not open gets a log writer as well.
+ * Without --log a file gets no log writer: its lines are rare, and a file
+ * system that hangs stops the process.  The log writer is not confined.
  */
 #include "limits.h"
 #include "ops.h"
@@ -48,7 +48,7 @@ static struct loss own[STDERR_FILENO + 1], *losses = own;
 static struct {
     bool is_socket;
     bool needs_writer;
-    pid_t writer; /* the process that writes for us; 0: none does */
+    pid_t writer; /* the process id of the log writer; 0: none */
 } outputs[STDERR_FILENO + 1];
 
 /* ---- The start ---- */

@@ -13,8 +13,8 @@ struct app {
     struct redirect *redirects; /* a hash table */
 };
 
-/* Opens the served files: public/, templates/ and the file `redirects` below
-   the root folder.  If something is missing, prints one line and exits 1. */
+/* Opens the folders public/ and templates/ below the root folder, and reads the
+   file `redirects`, if it exists.  An error prints one line and exits 1. */
 void app_open(struct app *app, const char *root);
 void app_close(struct app *app);
 

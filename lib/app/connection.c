@@ -103,7 +103,8 @@ static void reject(struct connection *connection, int status,
     send_response(connection);
 }
 
-/* Called with the whole request.  A handler that does not ask Redis is done. */
+/* Called with the whole request, and again with each reply.  A handler that
+   does not ask Redis is done. */
 static void call_handler(struct connection *connection,
                          const struct resp_reply *reply) {
     struct exchange *exchange = &connection->exchange;

@@ -38,7 +38,7 @@ struct connection {
         STATE_CONTINUE, /* "100 Continue" is being sent, then STATE_BODY */
         STATE_BODY,     /* the rest of the body is awaited */
         STATE_REDIS,    /* the handler awaits a reply */
-        STATE_KEEP,     /* the head still lacks its Connection field */
+        STATE_KEEP,     /* the response lacks its Connection field */
         STATE_SEND,     /* the response is being sent */
         STATE_SENT,     /* the whole response was sent */
         STATE_LINGER,   /* further bytes are read and dropped */
@@ -76,11 +76,11 @@ void connection_received(struct connection *connection, size_t count);
 /* Passes the reply of Redis to the handler; NULL: Redis is unavailable.
    Returns false for NULL or a reply of the wrong type.  The driver reports such
    a reply.  It also closes the connection to Redis, unless the reply is an
-   error: each reply may belong to the previous command. */
+   error: all later replies may belong to earlier commands. */
 bool connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
-/* Decides whether the connection is kept after this response. */
+/* Finishes the response.  The connection is kept only if `may_keep`. */
 void connection_keep(struct connection *connection, bool may_keep);
 
 /* The bytes to be sent now: two pieces of memory, then part of a file.  Each

@@ -3,9 +3,9 @@
  * One HTTP exchange: a request and its response.  The connection
  * (app/connection.h) moves the bytes, for one exchange after another.
  *
- * A handler makes the response, and never waits.  To use Redis, it calls
- * exchange_ask() and returns.  Then it is called again with the reply, in the
- * next step.  It is done when it returns without calling exchange_ask():
+ * A handler makes the response, and never waits for the network.  To use Redis,
+ * it calls exchange_ask() and returns.  Then it is called again with the reply,
+ * in the next step.  It is done when it returns without calling exchange_ask():
  *
  *     switch (exchange->step) {
  *     case 0:
@@ -43,7 +43,7 @@ struct exchange {
     int step;                       /* replies so far */
     const struct resp_reply *reply; /* from step 1 on; for this call only */
     /* A handler keeps text in `kept`, and numbers in `kept_numbers`, because
-       the next reply overwrites this one. */
+       the next reply overwrites the current one. */
     struct buffer kept;
     int64_t kept_numbers[2];
     size_t reserved;         /* bytes taken from the budget (ops.h) */
@@ -56,7 +56,7 @@ struct exchange {
     struct http_chunks chunks;
     bool unread;    /* an early response left some of the request unread */
     bool continued; /* "100 Continue" went out before the response */
-    uint64_t sent;  /* bytes of the response, head and body */
+    uint64_t sent;  /* bytes of the response that were sent */
 };
 
 /* ---- Called by a handler ---- */
@@ -86,7 +86,7 @@ bool exchange_check_reply(struct exchange *exchange,
 
 struct view exchange_command(const struct exchange *exchange);
 
-/* Does the request change data (RFC 9110, section 9.2.1)?  Then a late reply to
+/* Is the method unsafe (POST; RFC 9110, section 9.2.1)?  Then a late reply to
    an older command must not be mistaken for success. */
 bool exchange_changes_data(const struct exchange *exchange);
 

@@ -35,7 +35,7 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
 }
 
 /* Returns the error for a folder: EISDIR, or EXDEV if the folder is outside of
-   the served one.  The client must not see that it exists. */
+   the served one.  The client must not see that such a folder exists. */
 static int folder_error(int folder, const char *name) {
     int descriptor = open_beneath(folder, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 struct file {
-    int descriptor;     /* open for reading; -1 for a text */
+    int descriptor;     /* open for reading; -1 for a template */
     struct stat status; /* size and times */
     /* Time of the last change; if that is in the future, time of the opening:
        RFC 9110, section 8.8.2.1. */
@@ -27,9 +27,9 @@ struct file {
 /* Opens the regular file of that name, relative to the folder; `status` comes
    from fstatat(2).  Files up to SMALL_FILE bytes are read into memory.  With
    `texts` all files are read into memory, and files above TEMPLATE_LIMIT are
-   rejected.  Returns NULL with the errno of openat2(2).  Other errors: EISDIR
-   for a folder, EXDEV for a path that leaves the folder, EACCES if it is not a
-   regular file. */
+   rejected.  After an error returns NULL with errno set, for example EISDIR for
+   a folder, EXDEV for a path that leaves the folder, EACCES for other files
+   that are not regular. */
 struct file *file_open(int folder, const char *name, const struct stat *status,
                        bool texts);
 void file_close(struct file *file);

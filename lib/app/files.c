@@ -72,8 +72,8 @@ static bool field_lists_etag(const struct http_request *request,
     return false;
 }
 
-/* The order of the preconditions is that of RFC 9110, section 13.2.2: if there
-   is a tag, the tag decides and the date is ignored. */
+/* The order of the preconditions is that of RFC 9110, section 13.2.2: if the
+   client has sent tags, the date is ignored. */
 static bool precondition_fails(const struct http_request *request,
                                const struct file *file) {
     time_t since;
@@ -97,7 +97,7 @@ static bool is_not_modified(const struct http_request *request,
 
 /* With If-Range a client requests the rest of a file only if the file is
    unchanged (RFC 9110, section 13.1.5).  A date never matches here, because two
-   versions of one second have the same date. */
+   versions that were written in the same second have the same date. */
 static bool wants_range(const struct http_request *request,
                         const struct file *file) {
     if (request->method != HTTP_GET || request->range.data == NULL)
@@ -144,8 +144,8 @@ static void serve_file(struct exchange *exchange, struct file *file,
     cache_return(file);
 }
 
-/* Escapes all bytes except those that a path may contain unescaped (RFC 3986,
-   section 2.3): a decoded path may contain any byte, even line ends. */
+/* Escapes all bytes except unreserved ones (RFC 3986, section 2.3) and slashes:
+   a decoded path may contain any byte except NUL, even line ends. */
 static void append_encoded(struct buffer *buffer, struct view path) {
     BYTE_SET unescaped = {{BYTES('0', '9'), BYTES('A', 'Z'), BYTES('a', 'z'),
                            BYTES('-', '/'), BYTES('_', '_'), BYTES('~', '~')}};
@@ -179,7 +179,7 @@ void files_page(struct exchange *exchange) {
 
     if (is_folder) {
         buffer_append(path, (struct view){index_name, sizeof index_name});
-        path->length--; /* the NUL follows it */
+        path->length--; /* the NUL is after the path */
     }
     struct file *file = NULL;
     if (!path->failed) /* if it has failed, errno is ENOMEM */

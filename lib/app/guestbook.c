@@ -25,7 +25,7 @@ struct form_field {
     char error[80];
 };
 
-/* The data of the page: the form, and what Redis has replied. */
+/* The data of the page: the exchange, with Redis' replies, and the form. */
 struct page {
     struct exchange *exchange;
     struct form_field name;
@@ -176,7 +176,7 @@ static void finish_page(const struct page *page, int status) {
 }
 
 /* Needs three replies, one after another.  INCR answers with the visitor's own
-   number.  A later GET would also count newer visitors, and two visitors would
+   number.  A later GET could also count newer visitors, and two visitors could
    see the same number.  The remarks are requested last, so they need not be
    copied. */
 static void show(const struct page *page, int status) {

@@ -8,12 +8,12 @@
 #include "ops.h"
 #include "proto/http_fields.h"
 
-/* The application never reads the clock: the driver sets this time.  Each
-   worker has its own structure; no threads share it. */
+/* The time of the responses, which the driver sets.  Each worker has its own
+   structure; no threads share it. */
 struct cached_time {
     time_t now; /* seconds since 1970 */
-    /* The number of the event loop's iteration; 0: there is no event loop.  In
-       one iteration a file is checked only once for a change. */
+    /* In one round a file is checked only once for a change.  An iteration of
+       an event loop is one or more rounds; 0: there is no event loop. */
     unsigned round;
     /* The fields Date and Server: the same in each response of one second. */
     char fields[sizeof "Date: \r\nServer: ZeroHTTPd-Seven\r\n" +
@@ -49,22 +49,22 @@ void response_field(struct response *response, struct view name,
    rest.  The heading is also the title; "" means the status. */
 void response_page(struct response *response, struct view heading);
 
-/* Starts a small HTML page that explains what the status means and why. */
+/* Makes an HTML page with the status and the sentence. */
 void response_error(struct response *response, int status,
                     const char *sentence);
 
-/* Starts a 503 page for a shortage: the client may retry after a second. */
+/* Makes a page with the status 503: the client may retry after a second. */
 void response_unavailable(struct response *response, const char *sentence);
 
-/* Sets the body to `count` bytes of the file from `first` on: at least one
-   byte, or the whole file.  The response will return the file to its cache. */
+/* Sets the body to `count` bytes of the file from `first` on; `count` is 0 only
+   for an empty file.  The response will return the file to its cache. */
 void response_file(struct response *response, struct file *file, uint64_t first,
                    uint64_t count);
 
-/* Returns the part of the body that is in memory. */
+/* Returns the body if it is in memory, but not in `head`; otherwise nothing. */
 struct view response_body(const struct response *response);
 
-/* Starts a redirect: RFC 9110, section 15.4. */
+/* Makes a redirect: RFC 9110, section 15.4. */
 void response_redirect(struct response *response, int status,
                        struct view location);
 

@@ -6,7 +6,6 @@
 
 #include "app/exchange.h"
 
-/* All handlers. */
 handler files_page;     /* a file below public/ */
 handler guestbook_show; /* GET: three replies of Redis in turn */
 handler guestbook_sign; /* POST: one; three to show the form again */
@@ -15,7 +14,7 @@ handler redirect_page;  /* a path in the table of redirects */
 handler sorted_page;    /* computes, and never waits */
 
 /* Chooses the handler, when the head of the request has come.  Returns false if
-   there is no handler; the response gives the reason. */
+   no handler is to be called: then the response is made. */
 bool routes_choose(struct exchange *exchange);
 
 #endif

@@ -12,8 +12,8 @@ struct worker {
     struct counters *counters;
     struct cached_time cached_time;
     /* Does a connection wait because no worker is free?  Then no connection is
-       kept alive.  The function is called once per request, and from time to
-       time while a new client has sent nothing. */
+       kept alive.  The function is called at most once per request, and from
+       time to time while a new client has sent nothing. */
     bool (*others_wait)(const struct worker *worker);
     /* True if a silent client occupies no process or thread.  Then the client
        may stay for the request's timeout even if others wait. */
@@ -21,7 +21,7 @@ struct worker {
 };
 
 /* Waits for a client and accepts it.  Returns false if no client has come for a
-   REQUEST_TIMEOUT, or if the server stops. */
+   REQUEST_TIMEOUT, if a signal has come, or after an error. */
 bool blocking_accept(struct server *server, struct client *client);
 
 /* Serves the client until the connection ends, and closes it. */

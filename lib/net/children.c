@@ -62,8 +62,8 @@ static void send_signal(const struct children *children, int signal_number) {
 
 /* ---- Connections to Redis that are lent ---- */
 
-/* Returns a connection to lend.  Returns NULL if Redis has never answered, is
-   down or has no free connection.  Then children connect themselves. */
+/* Returns a connection to lend; NULL for example if Redis has never answered,
+   is down or has no free connection.  Then children connect themselves. */
 static struct redis_client *connect_to_lend(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->replied_at != 0 && !shared->down;
@@ -221,7 +221,7 @@ void children_end(struct children *children) {
             continue;
         poll(NULL, 0, RETRY_DELAY);
         if (server_is_out_of_time() && !killed) {
-            poll(NULL, 0, 5 * RETRY_DELAY); /* each child ends itself */
+            poll(NULL, 0, 5 * RETRY_DELAY); /* children may still end */
             send_signal(children, SIGKILL);
             killed = true;
         }

@@ -35,7 +35,6 @@ struct child {
     } final_state;
 };
 
-/* The children of this process. */
 struct children {
     struct server *server;
     struct child *slots;
@@ -69,12 +68,12 @@ __attribute__((noreturn)) void children_exit(struct children *children,
    parent has slept: it also closes idle connections to Redis. */
 bool children_reap(struct children *children, bool wait, size_t *slot);
 
-/* Sleeps until a child has ended or the time is over.  Also wakes, and returns
+/* Sleeps until a signal comes or the time is over.  Also wakes, and returns
    true, if a client waits at the listener (-1: none) and a slot is free. */
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds);
 
-/* Sends each child a stop signal, once.  Later children stop at their start. */
+/* Sends each child a stop signal, once.  Later children inherit this state. */
 void children_stop(struct children *children);
 
 /* Stops all children and waits for them; kills them when time is up. */

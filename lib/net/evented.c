@@ -95,7 +95,7 @@ int evented_timeout(const struct evented *evented) {
     return earliest > evented->now ? (int)(earliest - evented->now) : 0;
 }
 
-/* Returns true if the client acknowledges bytes of its response. */
+/* Has the client acknowledged bytes of its response within SEND_TIMEOUT? */
 static bool check_progress(const struct evented *evented,
                            struct event_conn *conn) {
     return connection_timeout(&conn->connection) == TIMEOUT_SEND &&
@@ -129,7 +129,7 @@ bool evented_may_accept(const struct evented *evented) {
 }
 
 /* Returns memory for a connection, all zero: the slot that became free last,
-   because its memory is still in the processor's cache. */
+   because its memory may still be in the processor's cache, or a new slot. */
 static struct event_conn *take_slot(struct evented *evented) {
     struct event_conn *conn = evented->unused;
 
@@ -152,7 +152,7 @@ struct event_conn *evented_adopt(struct evented *evented,
                     &evented->cached_time,
                     evented->server->architecture->requests_per_connection);
     evented->count++;
-    /* The request may be newer than this iteration. */
+    /* The request may be newer than this iteration: check files again. */
     cached_time_next_round(&evented->cached_time);
     return conn;
 }

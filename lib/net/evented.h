@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of every event loop: its connections with their half-done requests,
- * their deadlines, and the queue for Redis.  The kernel reports to 06, 07 and
- * 09 which sockets are ready (net/readiness.h), but to 08 which operations are
- * complete.
+ * The state of an event loop of 06 to 09: its connections with their half-done
+ * requests, their deadlines, and the queue for Redis.  The kernel reports to
+ * 06, 07 and 09 which sockets are ready (net/readiness.h), but to 08 which
+ * operations are complete.
  */
 #ifndef NET_EVENTED_H
 #define NET_EVENTED_H
@@ -31,12 +31,12 @@ struct evented {
     struct cached_time cached_time;
     int64_t now;          /* clock_milliseconds() of this loop iteration */
     int64_t paused_until; /* after a shortage: no accept before this time */
-    bool drained;         /* server_shut_if_drained() in this iteration */
+    bool drained;         /* the last result of server_shut_if_drained() */
     size_t count;         /* connections */
     size_t limit;         /* the most connections */
     /* All connections are in one array with `limit` slots; the kernel allocates
-       memory only for slots that were used.  On the heap, other data would lie
-       between slots, and free slots could not be returned to the kernel. */
+       memory only for slots that were used.  With one heap block each, other
+       data would lie between them, and less memory could be returned. */
     char *memory;
     size_t size;               /* of a slot, in bytes */
     size_t touched;            /* slots that have been used */
@@ -60,8 +60,8 @@ void evented_end_round(struct evented *evented);
 
 /* ---- Time ---- */
 
-/* Sets the client's deadline.  An existing deadline stays; but while a response
-   is sent, each check sets a new one. */
+/* Sets the client's deadline.  An existing deadline of the same kind stays; but
+   while a response is sent, each call sets a new one. */
 void evented_start_waiting(struct evented *evented, struct event_conn *conn);
 void evented_stop_waiting(struct evented *evented, struct event_conn *conn);
 
@@ -93,7 +93,7 @@ bool evented_may_keep(const struct evented *evented);
 /* At NEED_SEND: calls transmit() once.  Returns false if that would block. */
 bool evented_send_some(struct evented *evented, struct event_conn *conn);
 
-/* At NEED_DONE: counts and logs the exchange, and begins the next one. */
+/* At NEED_DONE: counts and logs the exchange, and calls connection_next(). */
 void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
 
 /* ---- Redis: one connection for all clients ---- */

@@ -105,7 +105,7 @@ static void set_port(struct options *options, const char *text) {
              (uintmax_t)parse_number("the port", text, 0, 65535));
 }
 
-/* Sets the folder of the program: it can be started from any other folder. */
+/* By default the root is the program's folder, not the current folder. */
 static void set_default_root(struct options *options) {
     ssize_t length =
         readlink("/proc/self/exe", options->root, sizeof options->root - 1);
@@ -243,7 +243,7 @@ void options_parse(struct options *options,
                                 .confined = CONFINED};
     snprintf(options->port, sizeof options->port, "%d", DEFAULT_PORT);
     set_default_root(options);
-    opterr = 0; /* our own message follows, in one line */
+    opterr = 0; /* reject() prints the message, in one line */
     while ((letter = getopt_long(argc, argv, LETTERS, known, NULL)) != -1) {
         if (letter == ':' || letter == '?')
             reject(letter, argv);

@@ -10,10 +10,10 @@
 #include <stddef.h>
 
 /* The listening sockets of a pool.  If its workers call server_take_listener(),
-   each can have its own socket: always, or with the option --listener-each. */
+   each can have its own socket: always (LISTENER_EACH), or with
+   --listener-each. */
 enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 
-/* The description of a server. */
 struct architecture {
     const char *name;            /* of the program, such as "epoll" */
     const char *summary;         /* half a line: processes, threads, loops */
@@ -22,7 +22,7 @@ struct architecture {
     bool worker_per_core;        /* unless --workers sets another number */
     size_t worker_memory; /* bytes, if each worker is a process; else 0 */
     enum listeners listeners;
-    /* The system calls with which the server waits after its start. */
+    /* System calls after the start that not all servers need: see calls.h. */
     struct call calls[CALLS_LIMIT];
 };
 
@@ -33,7 +33,7 @@ struct options {
     size_t workers;
     char root[PATH_MAX];
     int backlog;
-    int time_scale; /* clients get 1/N of their time */
+    int time_scale; /* divides the timeouts of clients */
     bool log;
     bool listener_each; /* each worker has a listening socket */
     bool each_worker;   /* at the end, print the requests of each worker */

@@ -30,7 +30,7 @@ int readiness_prepare_wait(struct evented *evented);
    evented_begin_round().  If the server stops, closes idle connections. */
 void readiness_end_round(struct evented *evented);
 
-/* After a stop, returns false when all requests are done, or time is up. */
+/* After a stop, returns false when no client is left, or time is up. */
 bool readiness_keep_running(const struct evented *evented);
 
 void readiness_free(struct evented *evented);

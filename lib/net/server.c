@@ -182,7 +182,7 @@ bool server_accept(const struct server *server, int flags,
         accept4(server->listener, log ? (struct sockaddr *)&from : NULL,
                 log ? &length : NULL, flags | SOCK_CLOEXEC);
     if (client->socket < 0) {
-        /* Other errors show only that a waiting client has left. */
+        /* Otherwise a signal has come, or a waiting client has left. */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
         /* Another process has shut the socket down: the server stops. */
@@ -213,7 +213,7 @@ void server_take_listener(struct server *server, size_t number) {
 
 /* ---- After each exchange ---- */
 
-/* Escapes all bytes except printable ASCII: a request line may hold any. */
+/* Escapes ", \ and all bytes that are not printable ASCII. */
 static void append_printable(struct buffer *line, struct view text) {
     for (size_t i = 0; i < text.length; i++) {
         unsigned char byte = (unsigned char)text.data[i];

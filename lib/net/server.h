@@ -16,8 +16,8 @@
 
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
-       instead.  The first field is near the end of the stack.  So a child of 02
-       writes to fewer pages, and the kernel copies fewer. */
+       instead.  The first field is next to the frames of called functions, so a
+       child of 02 writes to fewer pages, and the kernel copies fewer. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;
@@ -32,7 +32,6 @@ struct server {
     size_t text_length;
 };
 
-/* A client's connection. */
 struct client {
     int socket;
     char address[INET6_ADDRSTRLEN]; /* for the log; empty without --log */
@@ -43,8 +42,8 @@ void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
-/* Drops the rights that serving does not need (ops/confine.c), and prints the
-   banner.  Call this function before any fork. */
+/* Forbids the system calls that serving does not need (ops/confine.c), and
+   prints the banner.  Call this function before a worker is forked. */
 void server_ready(struct server *server);
 
 /* Called in a worker: if each worker has a listener, makes this process use its
@@ -66,8 +65,9 @@ bool server_accept(const struct server *server, int flags,
 void server_adopt(const struct server *server, int socket,
                   struct client *client);
 
-/* At NEED_DONE, before connection_next(): ends our side of a connection that is
-   not kept, and adds the exchange to the counters and the access log. */
+/* At NEED_DONE, before connection_next(): ends the server's side of a
+   connection that is not kept, and adds the exchange to the counters and the
+   log. */
 void server_exchange_done(const struct server *server,
                           struct counters *counters,
                           const struct client *client,

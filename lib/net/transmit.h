@@ -6,9 +6,9 @@
 
 /* Sends some of the pending bytes with one system call: first the bytes in
    memory, then the part of the file.  For that part sendfile(2) (since Linux
-   2.2) reads the page cache, so nothing is copied into our memory.  Returns how
-   many bytes it sent, 0 if the file is shorter than expected, or -1 with errno
-   set.  If the socket is blocking, the call may sleep. */
+   2.2) reads the page cache, so nothing is copied into the server's memory.
+   Returns how many bytes it sent, 0 if the file is shorter than expected, or -1
+   with errno set.  If the socket is blocking, the call may sleep. */
 ssize_t transmit(int socket, struct pending pending);
 
 /* The client's progress in receiving a response.  The return of a send call
@@ -20,8 +20,8 @@ struct progress {
                       the driver sets it when the kernel had room */
 };
 
-/* Makes one system call and returns the milliseconds since the client last
-   acknowledged bytes.  (tcpi_bytes_acked of TCP_INFO, since Linux 4.1.) */
+/* Makes one system call and returns the milliseconds since the last known
+   progress.  (tcpi_bytes_acked of TCP_INFO, since Linux 4.1.) */
 int64_t transmit_stalled(int socket, struct progress *progress, int64_t now);
 
 #endif

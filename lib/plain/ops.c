@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Most of these functions need no parameter. */
+/* Many of these functions do not use their parameters. */
 /* NOLINTBEGIN(misc-unused-parameters) */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 

@@ -17,7 +17,7 @@ static inline int64_t clock_milliseconds(void) {
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* In each `pause` milliseconds, returns true to only one of all callers. */
+/* Returns true to at most one of all callers in `pause` milliseconds. */
 static inline bool clock_claim(_Atomic int64_t *next_at, int64_t now,
                                int pause) {
     int64_t expected = atomic_load(next_at);

@@ -19,8 +19,8 @@ bool log_count_message(struct log_limit *limit, int64_t now) {
     return clock_claim(&limit->next_at, now, LOG_INTERVAL);
 }
 
-/* Clients may have sent the text.  A terminal would execute control characters,
-   and some terminals bytes above ASCII (C1, also in UTF-8). */
+/* Redis or a client may have sent the text.  A terminal would execute control
+   characters, and some terminals bytes above ASCII (C1, also in UTF-8). */
 void log_limited(struct log_limit *limit, const char *format, ...) {
     unsigned times = atomic_exchange(&limit->suppressed, 0);
     char text[1000], count[64] = "", line[1200];

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Prints what failed at the start and what to do, in one line, and exits 1. */
+/* Prints what failed and what to do, in one line, and exits 1. */
 __attribute__((format(printf, 1, 2), noreturn)) void
 server_fatal(const char *format, ...);
 
@@ -20,12 +20,12 @@ struct log_limit {
 };
 
 /* Counts a message that may be repeated for days.  Returns true if the message
-   must be logged: the first time, then once in a LOG_INTERVAL. */
+   must be logged: the first time, then at most once in a LOG_INTERVAL. */
 bool log_count_message(struct log_limit *limit, int64_t now);
 
-/* Prints one line on standard error: the program's name, the text, and how
-   often it has come since the last such line.  Bytes of the text that are not
-   printable ASCII become question marks. */
+/* Prints one line on standard error: the program's name, the text, and the
+   number of such messages since the last line, if it is above 1.  Bytes of the
+   text that are not printable ASCII become question marks. */
 __attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
                                                        const char *format, ...);
 

@@ -16,11 +16,11 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                    ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
                "this processor has no lock-free atomics of the sizes needed");
 
-/* Returns a part of one common mapping, because each additional mapping makes
-   each fork slower. */
+/* Returns a part of a common mapping (above 64 KB: a separate mapping).  Each
+   additional mapping makes each fork slower. */
 void *shared_allocate(size_t size);
 
-/* Returns a separate mapping, which /proc/PID/maps shows. */
+/* Returns a separate mapping: it has its own line in /proc/PID/maps. */
 void *shared_allocate_pages(size_t size);
 
 #endif

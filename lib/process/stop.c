@@ -21,8 +21,8 @@ static struct {
     const int *listeners; /* the first: where this process accepts */
     size_t count;
     pid_t owner; /* the process that made the listening sockets, and forks */
-    _Atomic bool *stop_all; /* the owner must stop; shared, so that children
-                               read it before they receive a signal */
+    _Atomic bool *stop_all; /* the owner has received a stop signal; shared: a
+                               child may read it before its own signal */
 } stop = {.stop_all = &nothing_stops};
 
 /* A socket that was shut down is readable, too, but also reports POLLHUP. */

@@ -3,8 +3,8 @@
  * Stops a server.  SIGINT, SIGTERM or SIGHUP sets a flag and starts a timer,
  * which sends SIGALRM repeatedly.  Each SIGALRM ends the call that sleeps.  So
  * a signal between a check of the flag and the call that sleeps does no harm:
- * the next SIGALRM ends that call.  (Each process has a timer.  The timer's
- * signal goes to the main thread, which passes it on with pthread_kill.)
+ * the next SIGALRM ends that call.  (Each process has its own timer.  In 04 and
+ * 05 the main thread wakes the other threads, with pthread_kill.)
  *
  * Clients in the backlog are still accepted and served, for STOP_TIMEOUT at
  * most.  No further clients may join them: the limit of the backlog becomes 0.
@@ -35,10 +35,10 @@ void stop_set_listeners_count(size_t count);
 bool stop_parent_is_alive(void); /* in a worker */
 void stop_wake_parent(void);     /* in a worker: ends the parent's sleep */
 
-/* Ends the loops that accept.  Returns true after SIGTERM, as soon as no client
-   waits in the backlog, or the time is over.  Shuts down each listening socket
-   at which no client waits, unless only this worker stops: other workers use
-   the same sockets. */
+/* Ends the loops that accept.  Returns true after a stop signal, as soon as no
+   client waits in the backlog, or the time is over.  Shuts down each listening
+   socket at which no client waits, unless only this worker stops: other workers
+   use the same sockets. */
 bool server_shut_if_drained(void);
 
 bool server_is_stopping(void);

@@ -80,8 +80,8 @@ static inline size_t view_find(struct view view, char byte) {
     return found == NULL ? view.length : (size_t)(found - view.data);
 }
 
-/* A set of bytes, as a table: a lookup is one read of memory.  BYTES is a range
-   of bytes, an extension of gcc and clang. */
+/* A set of bytes, as a table: a lookup is one read of memory.  BYTES adds a
+   range of bytes, with an extension of gcc and clang. */
 struct byte_set {
     bool has[256];
 };

@@ -11,7 +11,7 @@ int percent_decode(struct view text) {
 
 /* ---- Forms ---- */
 
-/* Removes the first byte of *text, which is not empty, and decodes it. */
+/* Removes a byte or an escape from the front of *text, and decodes it. */
 static char next_byte(struct view *text) {
     int decoded = percent_decode(*text);
     char byte = text->data[0];

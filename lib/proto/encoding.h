@@ -13,15 +13,15 @@ int percent_decode(struct view text);
    2.1; dot segments: section 5.2.4).  The result replaces the bytes of the
    buffer.  It begins with a slash, has no segment "." or "..", no empty segment
    and no NUL byte, and keeps its last slash.  A NUL follows the path, for
-   system calls.  Returns 0, or minus a status.  -400: a bad escape, a NUL byte
-   or a path above the root (the RFC drops such a "..").  -414: the path needs
-   more than PATH_SIZE bytes.  -503: memory is short. */
+   system calls.  Returns 0, or minus a status.  -400: no slash at the start, a
+   bad escape, a NUL byte or a path above the root (the RFC drops such a "..").
+   -414: the path needs more than PATH_SIZE bytes.  -503: memory is short. */
 int path_decode(struct view encoded, struct buffer *path);
 
 /* Finds the first field of that name in a body of the type
    application/x-www-form-urlencoded and appends its decoded value.  Returns
-   false if there is no such field.  A percent sign without two digits stays as
-   it is, as the URL standard (url.spec.whatwg.org) requires. */
+   false if there is no such field.  A percent sign without two hexadecimal
+   digits stays as it is, as the URL standard (url.spec.whatwg.org) requires. */
 bool form_append_field(struct view body, struct view name,
                        struct buffer *value);
 

@@ -7,9 +7,9 @@
 
 /* Appends text so that it is shown as text, within an element or a quoted
    attribute: & < > " ' become character references.  U+FFFD replaces bytes that
-   are not UTF-8, control characters and noncharacters such as U+FFFF.  It also
-   replaces embeddings, overrides and isolates (Unicode Standard Annex 9), with
-   which a visitor could reverse the words of others. */
+   are not UTF-8, control characters except HTAB, LF and CR, and noncharacters
+   such as U+FFFF.  It also replaces embeddings, overrides and isolates (Unicode
+   Standard Annex 9), with which a visitor could reverse the words of others. */
 void html_append_text(struct buffer *html, struct view text);
 
 /* Appends the value of the placeholder with this name, which has no dollar

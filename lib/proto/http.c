@@ -44,15 +44,16 @@ static bool is_registered_name(struct view view) {
     }
 }
 
-/* RFC 3986, section 3.2.2: an IPv6 address between its brackets. */
+/* Has the text only bytes of an IPv6 address (RFC 3986, section 3.2.2)? */
 static bool is_ipv6(struct view view) {
     BYTE_SET address_bytes = {
         {BYTES('0', ':'), BYTES('A', 'F'), BYTES('a', 'f'), BYTES('.', '.')}};
     return view.length >= 2 && is_made_of(view, &address_bytes);
 }
 
-/* RFC 9110, section 7.2: a host, and a port if it has a colon.  The server does
-   not use the host, but rejects an invalid one: it may be an attack. */
+/* RFC 9110, section 7.2: a host, and after a colon a port or nothing.  The
+   server does not use the host, but rejects an invalid one: it may be an
+   attack. */
 static bool is_host(struct view view) {
     uint64_t port;
     bool literal = view_starts_with(view, VIEW("["));
@@ -81,7 +82,7 @@ static ssize_t reject(struct http_request *request, int status,
     return -status;
 }
 
-/* RFC 9112, section 3.2: the origin-form of browsers, the absolute-form of
+/* RFC 9112, section 3.2: the origin-form of browsers, the absolute-form for
    proxies, or the asterisk-form of OPTIONS.  Returns 0, or minus a status. */
 static ssize_t parse_target(struct http_request *request, struct view method,
                             struct view target) {
@@ -313,7 +314,7 @@ static ssize_t check_framing(struct http_request *request,
 
 /* ---- The head ---- */
 
-/* Returns the end of the head; 0 if it has not come. */
+/* Returns the head's length, 0 if it is not whole, or minus a status. */
 static ssize_t find_end(struct view input, size_t seen,
                         struct http_request *request) {
     size_t at = seen;

@@ -4,7 +4,7 @@
  *
  * The functions are pure.  A parser returns one of three kinds of numbers:
  *
- *     > 0   complete; the number of bytes that were consumed
+ *     > 0   complete; the length of the head, or 1 after a chunked body
  *     0     more bytes are needed
  *     < 0   invalid; minus the status of the answer, such as -400
  *
@@ -55,8 +55,8 @@ struct http_request {
     struct view if_range;
     struct view range;
 
-    /* Lists, for http_next_field_line(): each of their lines has a part.  Here
-       data != NULL only shows that the field was sent. */
+    /* Lists: each line of the field has a part, which http_next_field_line()
+       returns.  Here data != NULL only shows that the field was sent. */
     struct view if_match;
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
@@ -105,7 +105,7 @@ struct http_chunks {
    follow there.  Extensions and trailers are dropped.  Returns 1 if the body is
    complete; the following bytes belong to the next request.  Returns 0 if more
    bytes are needed.  Returns minus a status if the body is invalid: -413 if it
-   exceeds BODY_LIMIT. */
+   exceeds BODY_LIMIT or CHUNK_OVERHEAD_LIMIT, otherwise -400. */
 int http_decode_chunks(struct http_chunks *chunks, struct buffer *input,
                        size_t *end);
 

@@ -63,8 +63,8 @@ static bool is_same(struct view a, struct view b,
     return view_equal(without_weakness(a), without_weakness(b));
 }
 
-/* Cuts the list at its commas, also at a comma inside a quoted tag.  Our own
-   tags have no comma, so such a tag is not ours and does not match. */
+/* Cuts the list at its commas, also at a comma inside a quoted tag.  The
+   server's own tags have no comma, so such a tag matches none of them. */
 bool http_lists_etag(struct view value, struct view etag,
                      enum http_comparison comparison) {
     struct view tag;

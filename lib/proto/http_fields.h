@@ -25,9 +25,9 @@ bool http_lists_etag(struct view value, struct view etag,
                      enum http_comparison comparison);
 
 enum http_range {
-    HTTP_RANGE_NONE,          /* no range that we serve: send the whole file */
+    HTTP_RANGE_NONE,          /* no single valid range: send the whole file */
     HTTP_RANGE_OK,            /* *first to *last, both included */
-    HTTP_RANGE_UNSATISFIABLE, /* a valid range, but after the end: 416 */
+    HTTP_RANGE_UNSATISFIABLE, /* a valid range, with no byte of the file: 416 */
 };
 
 /* Reads a Range value for a file of `size` bytes: RFC 9110, section 14.1.2.

@@ -11,7 +11,7 @@
 
 /* ---- The end of a reply ---- */
 
-/* Each of these functions reads bytes at the front of the input.  It returns
+/* Each of the scan functions reads bytes at the front of the input.  It returns
    the number of these bytes, 0 if more are needed, or MALFORMED. */
 
 /* Scans the rest of a line of text.  Leaves a CR until its LF has come. */

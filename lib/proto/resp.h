@@ -5,7 +5,7 @@
  *
  * The functions are pure, and parsing allocates nothing: a reply points into
  * the bytes that it was parsed from.  The search for the reply's end has a
- * state, so no byte is read twice.
+ * state, so it does not begin again when more bytes come.
  */
 #ifndef PROTO_RESP_H
 #define PROTO_RESP_H

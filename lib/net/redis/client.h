@@ -9,7 +9,7 @@ struct redis_client {
     struct redis_pipeline pipeline; /* of one command at a time */
     bool lent;                      /* the parent has the connection, too */
     bool fresh;                /* for pool.c: not returned to the pool yet */
-    int64_t used_at;           /* clock_milliseconds() of the last reply */
+    int64_t used_at;           /* clock_milliseconds() of the last use */
     struct redis_client *next; /* in a pool */
 };
 
@@ -28,10 +28,10 @@ enum redis_outcome {
 };
 
 /* Sends one command to Redis, and sleeps until its reply is whole.  Connects
-   first if that is needed.  All this takes REDIS_REPLY_TIMEOUT at most.  The
-   reply points into the client and is valid until the next call.  If no reply
-   comes, the connection is closed: otherwise a late reply would be taken for
-   the next one. */
+   first if that is needed.  All this takes about REDIS_REPLY_TIMEOUT at most.
+   The reply points into the client and is valid until the next call.  If no
+   reply comes, the connection is closed: otherwise a late reply would be taken
+   for the next one. */
 enum redis_outcome redis_client_call(struct redis_client *client,
                                      struct view command,
                                      struct resp_reply *reply);

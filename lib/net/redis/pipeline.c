@@ -180,8 +180,8 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
     return true;
 }
 
-/* The commands are kept until Redis has replied: if it rejects the connection,
-   all must be sent again. */
+/* The commands are kept until Redis has replied on this connection: if it
+   rejects the connection, all must be sent again. */
 static void drop_answered_commands(struct redis_pipeline *pipeline) {
     if (!pipeline->has_replied || pipeline->handshake > 0)
         return;
@@ -299,7 +299,7 @@ static void take_reply(struct redis_pipeline *pipeline, int64_t now) {
     redis_report_reply(pipeline->server, now);
 }
 
-/* Returns true if the whole reply is the reply to a command. */
+/* Handles a whole reply.  Returns true if it is the reply to a command. */
 static bool accept_reply(struct redis_pipeline *pipeline,
                          const struct resp_reply *reply, int64_t now) {
     /* A rejection may come before the first command could be sent. */

@@ -41,7 +41,7 @@ struct redis_pipeline {
     size_t room;        /* the least free memory for one receive, bytes */
     bool has_replied;   /* Redis has replied on this connection */
     int64_t begun_at;   /* clock_milliseconds() of the connection's beginning */
-    int64_t asked_at;   /* the time of the first command since the last reply */
+    int64_t asked_at;   /* when the wait for the next reply began */
     unsigned address;   /* the address that it tries, or uses */
     unsigned tried;     /* addresses that have failed since the last success */
     unsigned handshake; /* replies to AUTH and SELECT that are still to come */
@@ -51,8 +51,8 @@ struct redis_pipeline {
     size_t due;                   /* awaited replies to commands */
     size_t expected;              /* awaited replies after the last write */
     int64_t deadline; /* the deadline of the connection or of the next reply */
-    struct buffer output;  /* commands that must still be sent */
-    size_t sent;           /* sent output bytes, kept until Redis has replied */
+    struct buffer output;  /* commands, the sent ones first */
+    size_t sent;           /* output bytes already sent, but still kept */
     struct buffer input;   /* received bytes of replies */
     size_t taken;          /* the first bytes of the input, already used */
     struct resp_scan scan; /* of the first reply that is not used yet */

@@ -18,7 +18,7 @@
 struct redis_shared {
     _Atomic bool down;
     _Atomic bool logged_down;   /* the last message was "is unavailable" */
-    _Atomic size_t unanswered;  /* requests since the log said "is back" */
+    _Atomic size_t unanswered;  /* requests without Redis since "is back" */
     _Atomic unsigned address;   /* the last address that answered */
     _Atomic int64_t retry_at;   /* the next attempt while Redis is down */
     _Atomic int64_t replied_at; /* the last reply to any process; 0: none yet */
@@ -37,7 +37,7 @@ struct redis_server {
     char password[128];
     int port; /* 0: a Unix socket */
     int database;
-    char text[300]; /* the URL without the password, for messages */
+    char text[300]; /* the URL without user and password, for messages */
     struct redis_shared *shared;
 };
 
@@ -51,7 +51,7 @@ void redis_parse(struct redis_server *server, const char *url);
 int redis_connect_start(const struct redis_server *server, unsigned address);
 
 /* Appends the commands that a new connection must send first (AUTH, SELECT).
-   Returns the number of their replies, each of which must be +OK. */
+   Returns the number of their replies, each of which must be a status (+OK). */
 unsigned redis_append_handshake(const struct redis_server *server,
                                 struct buffer *commands);
 
@@ -63,10 +63,10 @@ bool redis_claim_attempt(const struct redis_server *server, int64_t now);
    `begun` - REDIS_RETRY.  Then Redis is not down. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
-/* Each of the following functions reports an event to all processes and to the
-   log.  Redis is down: a call that began at `since` could not connect, or had
-   no reply in time.  Returns false if any other call was answered since
-   then. */
+/* Each of the following functions reports an event to all processes, to the
+   log, or to both.  The first one: Redis is down, because a call that began at
+   `since` could not connect, or had no reply in time.  Returns false if any
+   other call was answered since then. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
 /* Only the requests on one connection have failed. */

@@ -147,7 +147,7 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
 
 def test_the_first_server_needs_seven_system_calls() -> None:
     told = (
-        "`strace build/baselines/first 8000` shows each of them as it happens. (Before them come "
+        "`strace build/baselines/first 8000` shows each of them as it happens. (It also shows "
         "the calls that start any program, and two that only change settings: setsockopt and, for "
         "signal(), rt_sigaction.)"
     )

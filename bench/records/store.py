@@ -38,8 +38,8 @@ OLD_NAMES = {
 
 
 def read(path: Path) -> Json:
-    """Return a file's content, with U+FFFD for each character of NOT_FOR_TEXT. Raises UserError if
-    the file cannot be read, is not JSON, or has invalid numbers."""
+    """Return a file's content with today's names, and U+FFFD for characters of NOT_FOR_TEXT. Raises
+    UserError if the file cannot be read, is not JSON, or has invalid numbers."""
     try:
         text = path.read_text()
         for old, todays in OLD_NAMES.items():
@@ -101,7 +101,7 @@ NAMED = (
     *(CALLED.get(name, name) for name in Conditions._fields),
     *("connections", "state", "label", "reason"),
 )
-"""The columns of a configuration, in the tables of the runs and of the data points."""
+"""The first columns in the tables of the runs and of the data points."""
 LIMITED = ("bottleneck", "bottleneck_host", "lower_bound")
 _COUNTS = ("run", "outlier", "requests", "idle_reopened", "complete", "failed", "non_2xx")
 _FIGURES = (*METRICS, BY_KEY["probed"])

@@ -7,7 +7,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def figure(value: float | None, unit: str = "") -> str:
-    """Return a figure with about three significant digits: 11,767; 43.2; 0.061."""
+    """Return a figure with few decimals: 11,767; 43.2; 0.061."""
     if value is None:
         return "–"
     return _digits(value) + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")

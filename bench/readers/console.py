@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 PLAIN_WIDTH = 120
-"""Width of tables in columns if the output is not a terminal."""
+"""The width of a line in characters if the output is not a terminal."""
 
 TEXT_WIDTH = 88
 

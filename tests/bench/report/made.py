@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Generated results with everything that a report can show; nothing was measured."""
+"""Generated results for the tests of reports; nothing was measured."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -221,7 +221,7 @@ def plain_runs(
 
 
 def everything() -> Results:
-    """Return results of servers, baselines and a reference server under all conditions."""
+    """Return results of servers, baselines and a reference server under many conditions."""
     servers = [name for name in MODELS if kind_of(name) == "server"]
     runs = plain_runs(servers)
     runs += plain_runs(MODELS, workload="redirect")

@@ -289,7 +289,7 @@ def test_who_is_recommended(results: Results, answer: str, because: str) -> None
     assert because in found.because.replace("\N{NO-BREAK SPACE}", " ")
 
 
-# ---- Results from both versions of the file are sorted into a study ----
+# ---- A study has the results of older versions of the file, and selects points ----
 
 
 def point_of(study: Study, subject: str, level: int, scenario: Conditions = GUESTBOOK) -> Point:

@@ -112,7 +112,7 @@ class Server:
     redis: str
     options: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
-    """The prefix of the command, which sets a limit or a network namespace."""
+    """The beginning of the command, e.g. a program that sets a limit and executes the server."""
     output: int | None = None
     """The descriptor for the server's standard output; None: a file, for `stdout`."""
     pid: int = 0
@@ -240,7 +240,7 @@ class Server:
             )
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Stop the server with a signal; return its exit status. Requests in flight have 5 s."""
+        """Stop the server with a signal; return its exit status after at most some seconds."""
         if self.running():
             self.send_signal(number)
         return self.wait()

@@ -62,7 +62,7 @@ NONSENSE = {
     "closes after a command": _says(b"", close=True),
     "closes in mid-reply": _says(b"*2\r\n$5\r\nx - ", close=True),
 }
-# An invalid reply gives 502; no reply, or a Redis that is loading, gives 503.
+# A valid reply that does not fit the command gives 502; any other gives 503, as does no reply.
 FAILED = (502, 503)
 REPLIES = ("error", "no password", "error without text", "always ", "array of integers")
 NESTED = ("array of arrays", "array with an error")
@@ -77,7 +77,8 @@ def _assert_alive(server: Server) -> None:
 
 
 EVERYWHERE = ("SSH", "closes in mid-reply", "size with letter", "error")
-"""How each server treats its connection does not depend on which bytes are invalid."""
+"""More servers get these replies. What a server does with its connection to Redis does not depend
+on the invalid bytes."""
 
 
 @pytest.mark.redis_code

@@ -129,8 +129,8 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
 def predictions(results: Results) -> Iterator[Prediction]:
     """Yield the predicted and the best measured rate of each server, by number of instances.
 
-    The prediction uses the CPU cost of a request with one instance behind nginx (the reference) and
-    the CPU limit of each host. The measured rate of the reference is not used.
+    The prediction uses the CPU cost of a request with nginx and one instance, and the CPU limit of
+    each host. The measured rate of one instance is not used.
     """
     rated = [point for point in data_points(results).values() if point.held]
     for conditions in results.conditions():

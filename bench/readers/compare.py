@@ -82,8 +82,8 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
 
 
 def unmatched(found: Sequence[Change]) -> Iterator[str]:
-    """Yield lines about data points that only one sweep has: the differences of the sweeps, and the
-    CPU quota that makes them comparable. No lines if both sweeps have all data points."""
+    """Yield lines about data points that only one sweep has: the differences of the sweeps and, if
+    their quotas differ, how to compare them. No lines if both sweeps have all data points."""
     before = {change.key: _what(change.key) for change in found if change.before}
     after = {change.key: _what(change.key) for change in found if change.after}
     if before.keys() == after.keys():

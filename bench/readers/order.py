@@ -36,7 +36,7 @@ class Ranked(NamedTuple):
     place: int
     """The rank, from 1. No two servers of the same rank differ significantly."""
     spread: Spread
-    """Requests per second."""
+    """Requests per second: measured, or the capacity of a full core."""
     close_to: tuple[str, ...] = ()
     """Servers of better ranks that do not differ significantly from this server. Such servers can
     exist, because "no significant difference" is not transitive."""

@@ -27,7 +27,7 @@ Points = Mapping[CellKey, Point]
 
 
 class Comparison(NamedTuple):
-    """A data point, and its limit or the data point that it is compared with."""
+    """A data point with its expectation, and the data point that it is compared with, if any."""
 
     expect: Expect
     what: Point

@@ -169,7 +169,7 @@ NOT_WELL: frozenset[State] = frozenset({"warning", "impossible"})
 
 
 class DoctorLine(BaseModel):
-    """The result of one check."""
+    """The result of one check of `zerohttpd doctor`."""
 
     topic: str
     have: str

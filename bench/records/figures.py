@@ -233,7 +233,7 @@ class ServerStatistics(BaseModel):
     cpu_us_per_request: float | None = None
     """User and system CPU time of the server and its children, microseconds per request."""
     peak_memory_mb: float | None = None
-    """The memory of the server's largest process."""
+    """The peak memory of the server's largest process."""
     workers: dict[str, int] = {}
     """Requests by worker, for servers with a fixed number of workers."""
 

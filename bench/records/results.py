@@ -103,7 +103,7 @@ class Expect(BaseModel):
     figure: str = "cpu_load"
     """A key of metrics.csv."""
     server: str = ""
-    """Empty: each server that no other expectation names."""
+    """Empty: each server without its own version of this expectation."""
     versus: tuple[str, ...] = ()
     """Server names or OTHER_SIDES, for ratios; empty: the limit is for the figure itself."""
     workloads: tuple[str, ...] = ()

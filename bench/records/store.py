@@ -95,7 +95,7 @@ def _printable(value: Json) -> Json:
 
 
 CALLED = {"rate": "rate_asked"}
-"""The columns of conditions whose names are also names of figures."""
+"""Conditions with names that figures also have, and the names of their columns."""
 NAMED = (
     *("subject", "kind", "architecture"),
     *(CALLED.get(name, name) for name in Conditions._fields),

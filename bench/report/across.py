@@ -297,7 +297,7 @@ def between_loops(rows: Sequence[LoopRow]) -> str:
     )
 
 
-# ---- Several instances behind nginx ----
+# ---- nginx and several instances ----
 
 
 def family_of(scenario: Conditions) -> Conditions:
@@ -382,7 +382,7 @@ def _limits(points: Sequence[Point]) -> str:
 
 
 def through_finding(study: Study, scenario: Conditions, level: int) -> str:
-    """Return the title: the share of one instance's rate that remains behind nginx."""
+    """Return the title: the share of one instance's rate that remains with nginx."""
     family = family_of(scenario)
     kept: dict[str, dict[str, tuple[float, bool]]] = {}
     unknown: dict[str, None] = {}

@@ -240,7 +240,7 @@ class Server:
             )
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Stop the server with a signal; return its exit status after at most some seconds."""
+        """Send a stop signal and return the exit status. Requests in progress have at most 5 s."""
         if self.running():
             self.send_signal(number)
         return self.wait()

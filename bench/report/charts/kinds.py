@@ -80,7 +80,7 @@ def over_conditions(
     return base.finish(alt.layer(line, *dots, base.point_at(chart, "said:N")))
 
 
-# ---- Several instances behind nginx, and one instance with and without nginx ----
+# ---- nginx with several instances, and one instance with and without nginx ----
 
 OF_FAMILY = "datum.family && indexof(datum.family, scenario) >= 0"
 

@@ -37,7 +37,7 @@ def _warm_up(server: Server, at_once: int) -> None:
     # After its first visits, 02's parent connects to Redis and lends the connections.
     for _ in range(3):
         fetch(server, "/guestbook")
-    # If each worker serves one connection, earlier workers may still hold Redis connections.
+    # Children or threads of earlier connections (02, 04) may still hold Redis connections.
     spare = 0 if server.kind.has_workers else 10
     with crowd(server, at_once + spare, b"") as clients:
         for client in clients:

@@ -60,8 +60,8 @@ def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("instead", ["nothing", "folder", "link to outside", "another file"])
 def test_deleted_file_is_released(server: Server, file: Path, instead: str) -> None:
-    """After a file is deleted, no process keeps it open, and a request for it gets status 404. If
-    another file has the same name, the response has another ETag."""
+    """After a file is deleted, no process keeps it open. A request gets status 404, or the file or
+    folder that now has this name, with another ETag."""
     file.write_bytes(eighty_kilobytes())
     fields = {412: ("If-Match", '"x"'), 416: ("Range", "bytes=90000-"), 200: ("Range", "x")}
     with Client(server) as client:

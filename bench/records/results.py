@@ -62,7 +62,7 @@ class StudyWords(BaseModel):
     reference: str
     """The server that ratios refer to."""
     references: dict[str, str] = {}
-    """Other reference servers, for workloads that `reference` does not serve."""
+    """Other servers that ratios refer to, for workloads that `reference` does not serve."""
     equal: list[str]
     """The settings that were equal for all servers, a line each."""
     changed: list[str] = []

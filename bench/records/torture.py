@@ -68,7 +68,7 @@ class Phase(BaseModel):
 
 
 class CrowdTally(BaseModel):
-    """The counts of a crowd."""
+    """The results of the clients of an attack (the crowd)."""
 
     opened: int = 0
     """Opened connections."""

@@ -114,7 +114,7 @@ class Server:
     prefix: tuple[str, ...] = ()
     """The beginning of the command, e.g. a program that sets a limit and executes the server."""
     output: int | None = None
-    """The descriptor for the server's standard output; None: a file, for `stdout`."""
+    """The descriptor for the server's standard output; None: a file, which `stdout` returns."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None

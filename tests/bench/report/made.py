@@ -52,7 +52,7 @@ WORK = {"redirect": 0.5, "link": 0.7, "guestbook": 1.0, "sorted": 9.0}
 
 
 def of_memory(pss: int) -> Run:
-    """Return a run with 1,000 silent connections; `pss`: epoll's memory with them, in bytes."""
+    """Return a run with 1,000 parked connections; `pss`: epoll's memory with them, in bytes."""
     return Run(
         subject="epoll",
         conditions=Conditions("guestbook", keep_alive=True, mode="parked"),

@@ -342,7 +342,7 @@ def test_the_guestbook_is_shown_first_and_the_open_loop_is_no_choice() -> None:
 
 
 def test_figures_under_a_quota_are_compared_too() -> None:
-    """The report compares figures under a CPU quota, which the short ladder gives each server."""
+    """The report compares figures under a CPU quota, which each server has in a default sweep."""
     sliced = [Conditions(name, quota=0.2) for name in ("redirect", "guestbook")]
     names = ("epoll", "baseline-epoll")
     study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))

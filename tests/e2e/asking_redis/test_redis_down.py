@@ -42,7 +42,7 @@ def _assert_rest_is_served(server: Server) -> None:
 
 
 def _is_back(server: Server) -> bool:
-    """Return whether ten pages in a row are served, over any of the server's connections."""
+    """Return whether ten pages in a row are served: each may use another connection to Redis."""
     return all(fetch(server, "/guestbook").status == 200 for _ in range(10))
 
 

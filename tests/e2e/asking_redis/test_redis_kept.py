@@ -22,7 +22,7 @@ VISIT = request("GET", "/guestbook")
 
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
-    """Yield a Redis that writes each command to a file before it replies, so that a killed Redis
+    """Yield a Redis that writes each change to a file before it replies, so that a killed Redis
     loses no data. Redis does not wait for the disk, which may be slow."""
     with PrivateRedis("--appendonly", "yes", "--appendfsync", "no") as server:
         yield server

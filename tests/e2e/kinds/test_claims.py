@@ -225,7 +225,7 @@ def _calls(start: Start, trace: Path, *pieces: bytes) -> Counter[str]:
 def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
     """A request that arrives in one segment is read with one call, however long its head is."""
     raw = request("GET", "/t/digits.txt", (*CLOSE, ("X-Long", "x" * 700)))
-    # After a second, which a busy CPU can cause, the server gets a connection without data.
+    # After a second without data (on a busy CPU) the server gets the connection, and reads twice.
     calls = _calls(start, tmp_path / "trace", raw)
     assert calls["recvfrom"] == 5, "not exactly one read for each request"
 
@@ -235,7 +235,7 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
 @undisturbed_test(1)
 def test_change_of_interest(start: Start, tmp_path: Path, arch: str) -> None:
     """To start watching a client, 06 assigns to a variable, and 07 makes a system call."""
-    # After a second, which a busy CPU can cause, the server gets a connection without data.
+    # After a second without data (on a busy CPU) the server gets the connection, and reads twice.
     whole = _calls(start, tmp_path / "whole", DIGITS)
     halves = _calls(start, tmp_path / "halves", HALF, b"\r\n")
     assert halves["recvfrom"] - whole["recvfrom"] == 5

@@ -60,9 +60,9 @@ class TcpProblems(BaseModel):
     """Counts of a host's kernel during the load, for the whole host."""
 
     listen_overflows: int | None = None
-    """Connections that met a full accept queue."""
+    """How many times a new connection found the accept queue full."""
     listen_drops: int | None = None
-    """SYNs that were dropped for any reason, e.g. a full queue."""
+    """Connection attempts that were dropped for any reason, e.g. a full queue."""
     retransmits: int | None = None
     """TCP segments that were sent again."""
     time_wait_overflows: int | None = None

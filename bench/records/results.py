@@ -5,7 +5,7 @@ every run, new files replace both, so there are complete files even after SIGKIL
 The models of this module are the schema of results.json. `schema_version` is increased if older
 programs would misread the new files. Files of versions 1 to 3 can be read: missing fields are None
 or the default. In version 1 the server under test was in `server`, and the workload was a path.
-Until version 2 there was only one machine and one instance. Until version 3 baselines and reference
+Versions 1 and 2 had only one machine and one instance. In versions 1 to 3, baselines and reference
 servers had other names.
 """
 

@@ -200,7 +200,7 @@ SLIM_WITHOUT = {
     *("ab", "ab_command", "latency", "littles_law", "checks", "hosts", "server_statistics"),
     *("load_process", "redis_process", "nginx_process", "started", "waited"),
 }
-"""The fields that documents do not need."""
+"""The fields of a run that documents do not need."""
 SLIM_HEAD = {
     *("schema_version", "state", "started", "finished", "command", "machine", "versions"),
     *("placement", "servers"),

@@ -33,7 +33,7 @@ def times(ratio: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share of 1 in per cent, with one decimal only below 10 %."""
+    """Return a share (1 is the whole) in per cent, with one decimal only below 10 %."""
     return f"{100 * share:.1f}\N{NO-BREAK SPACE}%" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
 
 

@@ -44,7 +44,7 @@ class PeerRow(NamedTuple):
     ratio: float | None = None
     """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None
-    """The capacity of a core, divided by the capacity with the base."""
+    """The capacity of a core with this server, divided by the capacity with the base."""
     why_not: str = ""
     """The reason why there is no figure."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Provide the browser and the markers that all tests share."""
+"""Fixtures that several folders of tests use, and the markers of all tests."""
 
 import shutil
 from collections.abc import Iterator

@@ -2,9 +2,9 @@
 """Compute the capacity of several hosts from a sweep, as docs/explanation/capacity.md explains.
 
 The method is the utilisation law (Denning and Buzen, "The Operational Analysis of Queueing Network
-Models", Computing Surveys 10(3), 1978). A host that spends D seconds of CPU time on each request
-cannot serve more than 1/D requests per second. At a rate of X requests per second the host's
-utilisation is X * D. The slowest host limits the whole system.
+Models", Computing Surveys 10(3), 1978). A CPU that spends D seconds on each request cannot serve
+more than 1/D requests per second. At a rate of X requests per second its utilisation is X * D. The
+host that reaches its limit first limits the whole system.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ FIGURES = ("cpu_load", "redis_cpu", "nginx_cpu", "load_cpu", "bytes")
 
 
 class RequestCost(NamedTuple):
-    """The cost of one request: CPU microseconds of each role, and bytes on the network."""
+    """The cost of one request: CPU microseconds of each role, and the bytes of the response."""
 
     subject: str
     server: float
@@ -127,10 +127,10 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
 
 
 def predictions(results: Results) -> Iterator[Prediction]:
-    """Yield for each server the predicted and the best measured rate with 1, 2, 4 instances.
+    """Yield the predicted and the best measured rate of each server, by number of instances.
 
-    The prediction uses the CPU cost of a request with one instance behind nginx (the reference) and
-    the CPU limit of each host. The measured rate of the reference is not used.
+    The prediction uses the CPU cost of a request with nginx and one instance, and the CPU limit of
+    each host. The measured rate of one instance is not used.
     """
     rated = [point for point in data_points(results).values() if point.held]
     for conditions in results.conditions():

@@ -2,11 +2,11 @@
 """Compare two sweeps: the changes that exceed the noise, and other differences.
 
 A data point has changed if its ranges in the two sweeps do not overlap and its medians differ by
-more than the wider range. The noise of a single run is unknown; 10 % is assumed.
+more than the wider range, at least by 3 %. For a single run 10 % is assumed.
 
-A data point is disturbed if other programs or virtual machines used the server's CPU. A disturbance
-may cause or hide a change. The whole machine may also have become slower, which results do not
-show. But a slow machine affects a server and its baseline equally. So if both sweeps have
+A data point is disturbed if other programs or virtual machines used much of the server's CPU. A
+disturbance may cause or hide a change. The whole machine may also have become slower, which results
+do not show. But a slow machine affects a server and its baseline equally. So if both sweeps have
 baselines, the ratios of server to baseline are compared instead of CPU times.
 """
 
@@ -32,7 +32,7 @@ NO_CHANGE: set[Verdict | None] = {None, "same", "bound"}
 
 
 class Change(NamedTuple):
-    """One data point in both sweeps."""
+    """A data point of two sweeps; None: one sweep does not have it."""
 
     key: CellKey
     before: Point | None
@@ -82,8 +82,8 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
 
 
 def unmatched(found: Sequence[Change]) -> Iterator[str]:
-    """Yield lines about data points that only one sweep has: the differences of the sweeps, and the
-    CPU quota that makes them comparable. No lines if both sweeps have all data points."""
+    """Yield lines about data points that only one sweep has: the differences of the sweeps and, if
+    their quotas differ, how to compare them. No lines if both sweeps have all data points."""
     before = {change.key: _what(change.key) for change in found if change.before}
     after = {change.key: _what(change.key) for change in found if change.after}
     if before.keys() == after.keys():

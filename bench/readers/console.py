@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 PLAIN_WIDTH = 120
-"""Width of tables in columns if the output is not a terminal."""
+"""The width of a line in characters if the output is not a terminal."""
 
 TEXT_WIDTH = 88
 
@@ -54,7 +54,7 @@ class Field:
     style: str = ""
     """A style of rich, for a terminal."""
     kind: str = ""
-    """A verdict: a page shows the text in the verdict's colour, and also its name."""
+    """The name of a verdict. A page shows the name, and the text in the verdict's colour."""
     link: str = ""
     """The anchor on the page that the text links to."""
     drawing: str = ""

@@ -73,8 +73,8 @@ class Difference(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Return whether the difference is significant: at least ENOUGH runs agree on its sign, and
-        the median ratio differs from 1 by at least LEAST."""
+        """Return whether the difference is significant: there are ENOUGH runs, all agree on its
+        sign, and the median ratio differs from 1 by at least LEAST."""
         one = self.ratio
         if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
             return False
@@ -106,7 +106,7 @@ def percent(ratio: Spread) -> str:
 
 
 def lines(results: Results) -> list[ServerCost]:
-    """Return the cost of each server whose baseline was also measured, under each condition."""
+    """Return the costs of all unchanged servers whose baselines were measured, by conditions."""
     points = data_points(results)
     keys = [key for key in points if key.conditions.rated and key.baseline in points]
     keys = [key for key in keys if not key.conditions.without and not key.conditions.change]
@@ -181,7 +181,8 @@ ABOUT = TEXTS["about"]
 
 
 def headline(results: Results) -> str:
-    """Return the costs of the cheapest server under the first conditions and of its baseline."""
+    """Return a text with the costs of the cheapest server and its baseline, under the first
+    conditions."""
     found = [line for line in lines(results) if line.cost]
     first = [line for line in found if line.conditions == found[0].conditions]
     if not first:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The ranking of all servers under test, which a sweep prints at its end.
+"""The ranking of the servers under test (without baselines), which a sweep prints at its end.
 
-If every server was the bottleneck of its own runs, the ranking is by measured rates; a CPU quota
-for each server (--quota) makes this likely. If the load generator was the bottleneck for one
-server, its rate is unknown. Then all servers are ranked by the capacity of a full core: 1 / CPU
-time per request. The capacity ignores waiting and other work of the core. The capacity also
-replaces the rates if other programs used the server's CPU.
+If every server was the bottleneck in most of its runs, the ranking is by measured rates; a CPU
+quota for each server (--quota) makes this likely. If the bottleneck of one server was different,
+e.g. the load generator, all servers are ranked by the capacity of a full core: 1 / CPU time per
+request. The capacity ignores waiting and other work of the core. The capacity also replaces the
+rates if other programs used the server's CPU.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -36,7 +36,7 @@ class Ranked(NamedTuple):
     place: int
     """The rank, from 1. No two servers of the same rank differ significantly."""
     spread: Spread
-    """Requests per second."""
+    """Requests per second: measured, or the capacity of a full core."""
     close_to: tuple[str, ...] = ()
     """Servers of better ranks that do not differ significantly from this server. Such servers can
     exist, because "no significant difference" is not transitive."""
@@ -52,7 +52,7 @@ class Order(NamedTuple):
     why: str
     """The reason for this kind of ranking, in a sentence."""
     without: list[str]
-    """Servers without a figure under these conditions."""
+    """Servers without a figure under these conditions at this level."""
 
     @property
     def title(self) -> str:
@@ -64,15 +64,15 @@ class Order(NamedTuple):
 
 
 def orders(results: Results) -> list[Order]:
-    """Return a ranking for each set of conditions under which at least two servers have a
-    figure."""
+    """Return a ranking for each set of closed-loop conditions under which at least two servers have
+    a figure."""
     found = (order(results, conditions) for conditions in results.conditions())
     return [one for one in found if one]
 
 
 def order(results: Results, conditions: Conditions) -> Order | None:
-    """Return the ranking under some conditions, at the level that `best_level` returns; None if
-    fewer than two servers have a rate."""
+    """Return the ranking under some conditions, at the level that `best_level` returns; None
+    without a closed loop, or if fewer than two servers have a figure."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]
@@ -119,8 +119,8 @@ def _limit_of(run: Run) -> str:
 
 
 def _limit(runs: Sequence[Run]) -> str:
-    """Return "server" if the server was the limit in more than half of the runs, otherwise the most
-    frequent other limit."""
+    """Return "server" if `_at_limit` has more than half of the runs, otherwise the most frequent
+    other limit."""
     if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
     seen = Counter(map(_limit_of, runs))

@@ -27,7 +27,7 @@ Points = Mapping[CellKey, Point]
 
 
 class Comparison(NamedTuple):
-    """A data point, and its limit or the data point that it is compared with."""
+    """A data point with its expectation, and the data point that it is compared with, if any."""
 
     expect: Expect
     what: Point
@@ -140,9 +140,9 @@ TABLES: dict[str, Sequence[str]] = {
 
 
 def show(results: Results, expected: Sequence[Expect], out: Console, every: bool = False) -> int:
-    """Print the measured data and the limits. Return 0 if all limits are met; 1 if a limit is
-    missed or has no valid result, or if the sweep is not complete. `every`: each expectation must
-    have data."""
+    """Print the measured data and the limits. Return 0 if all limits are met; 1 if there is none, a
+    limit is missed or has no valid result, or the sweep is not complete. `every`: each expectation
+    must have data."""
     compared, cells = comparisons(results, expected), data_points(results).values()
     rated = [one for one in compared if not one.what.conditions.asks_once]
     sizes = [(one.what, _verdict(one)) for one in compared if one.what.conditions.asks_once]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A configuration: a server under test, the conditions of the measurement, a concurrency level. A
-condition is a field of Conditions and a table of conditions.toml. Command line, titles, file names,
-CSV and exports are derived from both, see docs/how-to/extend-the-benchmark.md."""
+"""A configuration: a server under test, conditions, and a number of connections. Each condition is
+a field of Conditions; conditions.toml has a table for each except the workload. Command line,
+titles, file names, CSV and exports use both, see docs/how-to/extend-the-benchmark.md."""
 
 from pathlib import Path
 from typing import NamedTuple, get_args, get_type_hints
@@ -38,7 +38,7 @@ class Conditions(NamedTuple):
     balancer: Balancer = "none"
     """Whether nginx is in front of the instances, and closes or keeps its connections to them."""
     workers: int = 0
-    """Workers of servers that have a fixed number; 0: the server's default."""
+    """The value of --workers; 0: the server's default."""
     quota: float = 0.0
     """CPU quota of each server process and its children: 0.2 is a fifth of a core. 0: no quota."""
     cores: Cores = "one"

@@ -12,7 +12,7 @@ from bench.records.words import plural
 
 
 class Machine(BaseModel):
-    """The machine that the sweep ran on. None: unknown, or missing in an older file."""
+    """The machine on which the command ran. None: unknown, or missing in an older file."""
 
     system: str | None = None
     kernel: str | None = None
@@ -86,7 +86,7 @@ class Placement(BaseModel):
 
     server: list[int]
     load: list[int]
-    """The CPU numbers of ab, Redis, nginx and this program."""
+    """The CPU numbers of the load generator, Redis, nginx and this program."""
     note: str
 
 
@@ -95,7 +95,7 @@ UNLIMITED = 2**31
 
 
 class SystemLimits(BaseModel):
-    """The limits of this process and its children. None or UNLIMITED: no known limit."""
+    """The limits of a host and of its processes. None or UNLIMITED: no known limit."""
 
     descriptors: int
     """Open descriptors of a process: the hard limit, which `raise_descriptors` sets."""
@@ -138,7 +138,7 @@ class Finding(BaseModel):
     have: str
     need: str
     levels: list[int]
-    """The affected levels: all concurrent connections; for ab's own limit only ab's connections."""
+    """The affected numbers of connections, idle ones included; for ab's own limit without them."""
     impossible: bool = False
     """True: these levels are skipped. False: they are run, but may fail or be slower."""
     consequence: str
@@ -169,7 +169,7 @@ NOT_WELL: frozenset[State] = frozenset({"warning", "impossible"})
 
 
 class DoctorLine(BaseModel):
-    """The result of one check."""
+    """The result of one check of `zerohttpd doctor`."""
 
     topic: str
     have: str
@@ -178,4 +178,4 @@ class DoctorLine(BaseModel):
     """The value that the chosen runs need."""
     state: State = "well"
     fix: str = ""
-    """The command that fixes the problem; empty if all is well or there is no fix."""
+    """A command that fixes the problem, or advice; empty if all is well or there is no fix."""

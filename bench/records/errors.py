@@ -35,7 +35,8 @@ class NoFigure(Exception):
 
 
 def in_words(error: ValidationError) -> str:
-    """Return the place and text of the first error, without the value, which may be secret."""
+    """Return the place and text of the first error, and the number of the others. The values are
+    left out, because they may be secret."""
     first, more = error.errors(include_input=False)[0], error.error_count() - 1
     place = ".".join(str(part) for part in first["loc"])
     text = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]

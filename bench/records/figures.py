@@ -9,14 +9,14 @@ from pydantic import BaseModel, Field
 
 Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
 Generator = Literal["ab", "wrk", "wrk-pipelined"]
-"""The load generator of the closed loop: ab with HTTP/1.0, or wrk with HTTP/1.1."""
+"""The load generator of the closed loop: ab with HTTP/1.0, the other two with HTTP/1.1."""
 Cores = Literal["one", "all"]
 """The cores of a server: its own core, or all cores, shared with other processes."""
 Balancer = Literal["none", "close", "keep"]
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "baseline", "reference"]
 Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
-"""The method that measures a server. closed: a connection sends its next request after the previous
+"""The method that measures a server. closed: a client sends its next request after the previous
 answer. open: requests are sent at a constant rate. parked: each connection gets one answer and
 stays open. pending: each connection sends one request, but Redis is paused, so no request is
 answered. The other modes use the load of the closed loop. traced: strace counts system calls.
@@ -53,16 +53,16 @@ class Latency(BaseModel):
     mean: float
     count: int
     source: str
-    """The source of the data: "ab -g", or the open-loop tool and its correction."""
+    """The source of the times: ab's two files, or another tool and its correction."""
 
 
 class TcpProblems(BaseModel):
     """Counts of a host's kernel during the load, for the whole host."""
 
     listen_overflows: int | None = None
-    """Connections that met a full accept queue."""
+    """How many times a new connection found the accept queue full."""
     listen_drops: int | None = None
-    """SYNs that were dropped for any reason, e.g. a full queue."""
+    """Connection attempts that were dropped for any reason, e.g. a full queue."""
     retransmits: int | None = None
     """TCP segments that were sent again."""
     time_wait_overflows: int | None = None
@@ -148,7 +148,7 @@ class OpenLoopFigures(BaseModel):
     rate_asked: float
     """Requests per second."""
     rate_done: float
-    """Successful answers per second."""
+    """Answers per second, with any status."""
     seconds: float
     sent: int
     succeeded: int
@@ -233,7 +233,7 @@ class ServerStatistics(BaseModel):
     cpu_us_per_request: float | None = None
     """User and system CPU time of the server and its children, microseconds per request."""
     peak_memory_mb: float | None = None
-    """The memory of the server's largest process."""
+    """The peak memory of the server's largest process."""
     workers: dict[str, int] = {}
     """Requests by worker, for servers with a fixed number of workers."""
 

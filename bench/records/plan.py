@@ -55,7 +55,7 @@ class RunSpec:
 
     @property
     def connections(self) -> int:
-        """Return the server's number of concurrent connections, idle ones included."""
+        """Return the clients' number of concurrent connections, idle ones included."""
         return self.concurrency + self.conditions.idle
 
     @property

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The kinds of figures, and data points: all runs of one server under the same conditions at one
 level, with their figures. A figure is the median of the runs, with the lowest and the highest
-value. Every table, chart, comparison and export reads its figures from here."""
+value. Tables, charts, comparisons and exports read these figures."""
 
 import csv
 import statistics
@@ -17,7 +17,7 @@ from bench.records.results import Results
 from bench.records.run import Held, Reason, Run
 
 LEAST_NOISE = 0.03
-"""Smaller differences are never significant."""
+"""The least noise of several runs. Smaller differences are never significant."""
 NOISE_OF_ONE = 0.10
 """The assumed noise of a single run."""
 
@@ -85,7 +85,7 @@ class Spread:
 
     @property
     def noise(self) -> float:
-        """Return the range divided by the median, or the assumed noise."""
+        """Return the range divided by the median, or the least or assumed noise."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 
@@ -95,7 +95,7 @@ def verdict(
 ) -> Literal["same", "better", "worse"] | None:
     """Return whether a figure differs significantly, and in which direction; None if one of the two
     is missing. The difference is significant if the ranges do not overlap and the medians differ by
-    more than the wider range."""
+    more than the larger noise."""
     if before is None or after is None:
         return None
     overlap = before.low <= after.high and after.low <= before.high

@@ -5,8 +5,8 @@ every run, new files replace both, so there are complete files even after SIGKIL
 The models of this module are the schema of results.json. `schema_version` is increased if older
 programs would misread the new files. Files of versions 1 to 3 can be read: missing fields are None
 or the default. In version 1 the server under test was in `server`, and the workload was a path.
-Version 2 had one machine and one instance only. Version 3 had other names for baselines and
-reference servers.
+Versions 1 and 2 had only one machine and one instance. In versions 1 to 3, baselines and reference
+servers had other names.
 """
 
 import statistics
@@ -62,7 +62,7 @@ class StudyWords(BaseModel):
     reference: str
     """The server that ratios refer to."""
     references: dict[str, str] = {}
-    """Other reference servers, for workloads that `reference` does not serve."""
+    """Other servers that ratios refer to, for workloads that `reference` does not serve."""
     equal: list[str]
     """The settings that were equal for all servers, a line each."""
     changed: list[str] = []
@@ -70,7 +70,7 @@ class StudyWords(BaseModel):
 
 
 class PeerStudy(StudyWords):
-    """A study and its declaration at the time of the measurement."""
+    """A study as it was declared when its servers were measured."""
 
     name: str
     published: list[Published] = []
@@ -101,9 +101,9 @@ class Expect(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     figure: str = "cpu_load"
-    """A key of bench.records.points."""
+    """A key of metrics.csv."""
     server: str = ""
-    """Empty: each server that no other expectation names."""
+    """Empty: each server without its own version of this expectation."""
     versus: tuple[str, ...] = ()
     """Server names or OTHER_SIDES, for ratios; empty: the limit is for the figure itself."""
     workloads: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class KeptOptions(BaseModel):
     model_config = ConfigDict(frozen=True, revalidate_instances="subclass-instances")
 
     parts: tuple[Plan, ...] = ()
-    """Empty in the record of an older version, which stored the parts in another form."""
+    """Empty in the oldest records, which stored one plan instead of parts."""
     redis: str | None = None
     hosts: Path | None = None
     """The file that names the hosts; None: everything on this machine."""

@@ -82,12 +82,12 @@ class Run(BaseModel):
     """The planned number of requests."""
     started: datetime | None = None
     seconds: float = 0.0
-    """The time of the whole run: start of the server, warm-up, load, end of the server."""
+    """The seconds from the server's start to its end, without `waited`."""
     waited: float = 0.0
     """Additional seconds until older connections left TIME_WAIT, see `bench.host.kernel`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
-    """The number of idle connections that the server closed during the load; all were reopened."""
+    """How many times the server closed an idle connection; a new one replaced it each time."""
     ab_command: list[str] = []
     """The load generator's command line, also for other generators than ab."""
     ab: AbFigures | None = None
@@ -107,11 +107,11 @@ class Run(BaseModel):
     hosts: list[HostFigures] = []
     """The hosts during the load; empty if everything ran on one machine."""
     bottleneck: Bottleneck | None = None
-    """The process at its limit; "none": no process was at its limit."""
+    """The program or host at its limit; "none": none was at its limit. None: unknown."""
     bottleneck_host: str | None = None
     """The name of the host at its limit; None: no host, or everything ran on one machine."""
     lower_bound: bool = False
-    """True: only the load generator was at its limit, so the server may be faster."""
+    """True: the load generator was at its limit and the server was not, so it may be faster."""
     littles_law: LittlesLaw | None = None
     server_statistics: ServerStatistics | None = None
     """The server's own counts; reference servers and baselines print none."""

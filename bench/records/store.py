@@ -38,8 +38,8 @@ OLD_NAMES = {
 
 
 def read(path: Path) -> Json:
-    """Return a file's content, with U+FFFD for each character of NOT_FOR_TEXT. Raises UserError if
-    the file cannot be read, is not JSON, or has invalid numbers."""
+    """Return a file's content with today's names, and U+FFFD for characters of NOT_FOR_TEXT. Raises
+    UserError if the file cannot be read, is not JSON, or has invalid numbers."""
     try:
         text = path.read_text()
         for old, todays in OLD_NAMES.items():
@@ -95,13 +95,13 @@ def _printable(value: Json) -> Json:
 
 
 CALLED = {"rate": "rate_asked"}
-"""The columns of conditions whose names are also names of figures."""
+"""Conditions with names that figures also have, and the names of their columns."""
 NAMED = (
     *("subject", "kind", "architecture"),
     *(CALLED.get(name, name) for name in Conditions._fields),
     *("connections", "state", "label", "reason"),
 )
-"""The columns of a configuration, in the tables of the runs and of the data points."""
+"""The first columns in the tables of the runs and of the data points."""
 LIMITED = ("bottleneck", "bottleneck_host", "lower_bound")
 _COUNTS = ("run", "outlier", "requests", "idle_reopened", "complete", "failed", "non_2xx")
 _FIGURES = (*METRICS, BY_KEY["probed"])
@@ -200,7 +200,7 @@ SLIM_WITHOUT = {
     *("ab", "ab_command", "latency", "littles_law", "checks", "hosts", "server_statistics"),
     *("load_process", "redis_process", "nginx_process", "started", "waited"),
 }
-"""The fields that documents do not need."""
+"""The fields of a run that documents do not need."""
 SLIM_HEAD = {
     *("schema_version", "state", "started", "finished", "command", "machine", "versions"),
     *("placement", "servers"),

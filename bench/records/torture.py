@@ -68,7 +68,7 @@ class Phase(BaseModel):
 
 
 class CrowdTally(BaseModel):
-    """The counts of a crowd."""
+    """The results of the clients of an attack (the crowd)."""
 
     opened: int = 0
     """Opened connections."""
@@ -121,7 +121,7 @@ class TortureCell(BaseModel):
     """The phase from the end of the attack until the server has recovered."""
     after: Phase | None = None
     back_after_s: float | None = None
-    """The seconds until the server recovered; None: it did not recover in time."""
+    """The seconds from the attack's end until the server recovered; None: not in time."""
     course: list[int] = []
     """Good responses to the rated visitors in each interval of 0.1 s from the start."""
     attack_from_s: float = 0.0

@@ -79,7 +79,7 @@ def add_size(
     requests: int | None = None,
     connections: int | None = None,
 ) -> None:
-    """Add the options for the size of a measurement. Default None: the number in the study."""
+    """Add the options for the size of a measurement, with their defaults; None: as in the study."""
     for option, default, what in (
         ("--runs", runs, "run each configuration N times"),
         ("--requests", requests, "send N requests in each run"),

@@ -7,7 +7,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def figure(value: float | None, unit: str = "") -> str:
-    """Return a figure with about three significant digits: 11,767; 43.2; 0.061."""
+    """Return a figure with few decimals: 11,767; 43.2; 0.061."""
     if value is None:
         return "–"
     return _digits(value) + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")
@@ -33,7 +33,7 @@ def times(ratio: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share of 1 in per cent, with one decimal only below 10 %."""
+    """Return a share (1 is the whole) in per cent, with one decimal only below 10 %."""
     return f"{100 * share:.1f}\N{NO-BREAK SPACE}%" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
 
 

@@ -2,8 +2,8 @@
 """Comparisons of scenarios, and the titles of their charts. All functions are pure.
 
 In a contrast only one condition changes: the workload, the delay of Redis' replies, or the number
-of idle connections during the load. Other functions compare the closed with the open loop, and
-several instances behind nginx with one. Scenarios that differ only in instances and balancer form a
+of idle connections during the load. Other functions compare the two loops, several instances with
+one, and rates with and without nginx. Scenarios that differ only in instances and balancer form a
 family.
 """
 
@@ -30,8 +30,8 @@ from bench.report.limits import limits_of
 from bench.report.study import WAITS, WAYS, Row, Study, workload_name
 
 BASES = ("redirect", "link")
-"""Workloads that do not wait for Redis. The first measured one is compared with workloads that
-wait. A file or a sorted page would add other costs."""
+"""The first of these workloads that was measured is compared with the workload that waits most
+often for Redis. A file or a sorted page would add other costs."""
 
 
 class ContrastKind(NamedTuple):
@@ -297,7 +297,7 @@ def between_loops(rows: Sequence[LoopRow]) -> str:
     )
 
 
-# ---- Several instances behind nginx ----
+# ---- nginx and several instances ----
 
 
 def family_of(scenario: Conditions) -> Conditions:
@@ -382,7 +382,7 @@ def _limits(points: Sequence[Point]) -> str:
 
 
 def through_finding(study: Study, scenario: Conditions, level: int) -> str:
-    """Return the title: the share of one instance's rate that remains behind nginx."""
+    """Return the title: the share of one instance's rate that remains with nginx."""
     family = family_of(scenario)
     kept: dict[str, dict[str, tuple[float, bool]]] = {}
     unknown: dict[str, None] = {}

@@ -3,9 +3,9 @@
 
 Functions for titles return an empty text if the results allow no title.
 
-The last function recommends servers. A server is excluded if one silent client stops it, if it
-fails at a level that another server passes, or if it needs too much memory. The servers with the
-best rank of the others are recommended.
+`recommended` excludes a server if one silent client stops it, if it fails at a level that another
+server passes, or if it needs too much memory. The servers with the best rank of the others are
+recommended.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

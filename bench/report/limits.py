@@ -15,7 +15,7 @@ from bench.report.study import Row, Study
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
 """The roles in the order in which a request passes them."""
 THROTTLED = 0.05
-"""The report mentions throttling of a host in at least this share of its periods."""
+"""Titles and tables mention throttling of a host in at least this share of its periods."""
 NAMES = {"load": "load generator", "nginx": "nginx", "server": "server", "redis": "Redis"}
 WHO = NAMES | {name: f"the {NAMES[name]}" for name in ("load", "server")}
 QUEUES = (
@@ -24,7 +24,7 @@ QUEUES = (
     ("retransmits", "resent segment"),
     ("time_wait_overflows", "TIME_WAIT overflow"),
 )
-"""Counters of problems in a host's queues, with their names in texts."""
+"""Counters of a host's TCP problems, with their names in texts."""
 
 
 def label(role: str, name: str) -> str:
@@ -102,7 +102,7 @@ def _busiest(hosts: Iterable[HostFigures]) -> str:
 
 
 def problems(host: HostFigures) -> list[str]:
-    """Return the problems in a host's queues: "12 overflows", "3 resent segments"."""
+    """Return a host's TCP problems: "12 overflows", "3 resent segments"."""
     return [plural(count, word) for name, word in QUEUES if (count := getattr(host, name))]
 
 
@@ -173,7 +173,7 @@ class Holding(NamedTuple):
     subject: str
     kind: str
     highest: int | None
-    """The highest level up to which every level is passed; None if the lowest level failed."""
+    """The highest level up to which every level is passed; None if even the lowest is not."""
     broken_at: int | None
     """The lowest level at which the server failed. A skipped level is no failure."""
     words: str

@@ -3,9 +3,9 @@
 are pure.
 
 Rates of other machines and years cannot be compared, but ratios can. A ratio is a server's figure
-divided by the figure of one reference server under the same load. A ratio of today's rates is valid
-only if the load generator was the bottleneck for neither server. A ratio of core capacities (1 /
-CPU per request) is always valid.
+divided by the figure of the study's base (`PeerStudy.reference`) under the same load. A ratio of
+today's rates is valid only if the load generator was the bottleneck for neither server. A ratio of
+core capacities (1 / CPU per request) is always valid.
 """
 
 import math
@@ -37,14 +37,14 @@ class PeerRow(NamedTuple):
 
     subject: str
     then: tuple[tuple[Published, float | None], ...]
-    """The published results, each with its rate divided by the reference server's rate. A
-    publication may have several programs of one kind."""
+    """The published results, each with its rate divided by the base's published rate. A publication
+    may have several programs of one kind."""
     point: Point | None = None
     """Today's figures; None if this server has no data point."""
     ratio: float | None = None
     """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None
-    """The capacity of a core, divided by the reference server's capacity."""
+    """The capacity of a core with this server, divided by the capacity with the base."""
     why_not: str = ""
     """The reason why there is no figure."""
 

@@ -45,7 +45,7 @@ class Study:
         """Return the scenarios in the page's menu: all closed loops; if there are none, all
         scenarios.
 
-        The first scenario is the guestbook with the fewest special conditions and the most
+        First comes the guestbook (if measured) with the fewest special conditions and the most
         points."""
         closed = [s for s in self.all_scenarios if s.mode == "closed"] or self.all_scenarios
 

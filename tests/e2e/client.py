@@ -19,8 +19,7 @@ FORM = ("Content-Type", "application/x-www-form-urlencoded")
 
 
 class EndOfStreamError(Exception):
-    """The server closed before the response was complete; the message has the bytes received so
-    far."""
+    """The server closed before the response was complete; `received` has the bytes so far."""
 
     def __init__(self, received: bytes) -> None:
         super().__init__(f"closed after {len(received)} bytes: {received[:300]!r}")

@@ -189,7 +189,7 @@ def own_network(redis: PrivateRedis) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def lone_store() -> Iterator[RedisClient]:
-    """Yield the test's client of a Redis that no other server uses."""
+    """Yield a client of a Redis that only one tested server uses."""
     with PrivateRedis() as own:
         client = own.client(1)
         yield client

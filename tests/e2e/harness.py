@@ -112,9 +112,9 @@ class Server:
     redis: str
     options: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
-    """The prefix of the command, which sets a limit or a network namespace."""
+    """The beginning of the command, e.g. a program that sets a limit and executes the server."""
     output: int | None = None
-    """The descriptor for the server's standard output; None: a file, for `stdout`."""
+    """The descriptor for the server's standard output; None: a file, which `stdout` returns."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -240,7 +240,7 @@ class Server:
             )
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Stop the server with a signal; return its exit status. Requests in flight have 5 s."""
+        """Send a stop signal and return the exit status. Requests in progress have at most 5 s."""
         if self.running():
             self.send_signal(number)
         return self.wait()

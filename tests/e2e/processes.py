@@ -20,8 +20,8 @@ def session_processes(session: int) -> list[int]:
 
 
 def state(task: int) -> str:
-    """Return the state of a process or thread: R, S (in a system call), D, T (stopped by SIGSTOP),
-    t (by a tracer), Z (not reaped), ...; X if it has ended."""
+    """Return the state of a process or thread: R, S (sleeping), D, T (stopped by SIGSTOP), t (by a
+    tracer), Z (not reaped), ...; X if it has ended."""
     return (status(task, "State") or "X")[0]
 
 

@@ -65,8 +65,8 @@ class RedisClient(redis.Redis):
         return len(self.client_list()) - 1
 
     def commands(self) -> dict[str, int]:
-        """Return how often each command ran since CONFIG RESETSTAT, without this client's
-        commands."""
+        """Return how often each command ran since CONFIG RESETSTAT, without INFO, CONFIG and
+        SELECT."""
         counts = {}
         for key, value in self.info("commandstats").items():
             name = key.removeprefix("cmdstat_")
@@ -77,7 +77,7 @@ class RedisClient(redis.Redis):
 
 
 class PrivateRedis:
-    """A redis-server for tests, with a free port and a Unix socket. It stores no file."""
+    """A redis-server for tests, with a port and a Unix socket. By default it stores no file."""
 
     def __init__(self, *options: str) -> None:
         self.options = options

@@ -92,7 +92,7 @@ def _write_files(folder: Path) -> None:
 
 
 def _write_traps(root: Path, folder: Path) -> None:
-    """Write files that must never be served, and links to them."""
+    """Write files that must never be served, and the symbolic links of site.toml."""
     _write(root / "secret.txt", SECRET)
     _write(root / "public-secret" / "secret.txt", SECRET)
     for name, target in DATA["symbolic-links"].items():

@@ -39,7 +39,7 @@ def any_unread(port: int) -> bool:
 
 
 def any_open(port: int) -> bool:
-    """Return whether the server on `port` has a connection that both ends have not closed yet."""
+    """Return whether the server on `port` has a connection in any state except TIME_WAIT."""
     return bool(tcp_sockets(port, states=ALL & ~(LISTEN | TIME_WAIT)))
 
 

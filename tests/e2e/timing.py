@@ -63,7 +63,7 @@ def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:
 
 
 def undisturbed_test(seconds: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that repeats a test, with its fixtures, like undisturbed()."""
+    """Return a decorator that repeats a test like undisturbed(), with the same fixtures."""
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)

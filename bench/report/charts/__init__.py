@@ -7,8 +7,8 @@
     kinds        the kinds of charts
     catalogue    the charts of a report; SVG and PNG of each
 
-A specification contains no data and no colour: it refers to data by name, and its colours are
-tokens (`@ink`). The page replaces the tokens with CSS variables, so one switch changes all charts.
+A specification contains no data: it refers to data by name. Its colours are tokens (`@ink`), except
+in `standing`. The page replaces the tokens with CSS variables, so one switch changes all charts.
 Exported pictures have the colours of the light theme. The page's controls set the parameters of a
 chart (`scenario`, `level`, `hidden`).
 """

@@ -38,7 +38,7 @@ NARROW = 480
 """Plots with a smaller width, in pixels, have the layout for a phone."""
 
 PARAMETERS: Spec = {"hidden": [], "then2019": False, "scaled2019": False}
-"""Initial values of the page's controls, without scenario and level."""
+"""The parameters of pictures, without scenario and level. On the page, the controls set them."""
 SHOWN = "indexof(hidden, datum.subject) < 0"
 OF_SCENARIO = "datum.s === scenario"
 AT_LEVEL = "datum.level === level"
@@ -258,7 +258,7 @@ class Catalogue:
             self.exhibits[key] = Exhibit(spec, titles)
 
     def add_always(self, key: str, spec: Spec, title: str, quota: float) -> None:
-        """Add a chart that no control changes. `quota`: the servers' CPU quota."""
+        """Add a chart with one title for all choices on the page. `quota`: the servers' quota."""
         self.exhibits[key] = Exhibit(spec, {"*": with_quota(quota, title)})
 
     def for_script(self) -> str:

@@ -36,7 +36,7 @@ def catalogue(study: Study) -> Catalogue:
 
 
 def _add_hosts(made: Catalogue) -> None:
-    """Add the charts of the hosts, and of several instances behind nginx."""
+    """Add the charts of the hosts, and of nginx with one or several instances."""
     subjects, study = made.study.subjects, made.study
     if made.data["hosts"]:
         chart = kinds.hosts(subjects, limits.names(study))

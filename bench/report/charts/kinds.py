@@ -80,7 +80,7 @@ def over_conditions(
     return base.finish(alt.layer(line, *dots, base.point_at(chart, "said:N")))
 
 
-# ---- Several instances behind nginx, and one instance with and without nginx ----
+# ---- nginx with several instances, and one instance with and without nginx ----
 
 OF_FAMILY = "datum.family && indexof(datum.family, scenario) >= 0"
 
@@ -169,11 +169,11 @@ def standing(rows: Sequence[Row]) -> base.Spec:
 # ---- A row for each server, at one level: bars in two parts, and percentiles ----
 
 ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
-"""Factor from the longest bar to the axis: space for the text next to the bar."""
+"""The axis is longer than the longest bar by this factor: space for the text next to the bar."""
 
 
 def _two_parts(parts: dict[str, str], title: str, whole: str) -> tuple[alt.Chart, alt.Chart]:
-    """Return stacked bars of {column: name}, and their filtered data as a chart without marks.
+    """Return filtered data as a chart without marks, and its bars: a part for each {column: name}.
 
     A bar ends at the column `whole`, because the sum of the parts' medians may differ from the
     median of the whole.

@@ -64,7 +64,7 @@ def cell_row(study: Study, point: Point, number: int) -> Row:
 
 
 def _host(host: HostFigures) -> list[str]:
-    """Return a host for the tooltip: its name, its CPU, throttling and queue problems."""
+    """Return a host for the tooltip: its name, its CPU, throttling and TCP problems."""
     words = [percent(host.cpu_share)]
     if host.throttled_share:
         words.append(f"throttled {percent(host.throttled_share)}")

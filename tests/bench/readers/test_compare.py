@@ -100,7 +100,7 @@ def test_runs_without_a_rate_are_compared_by_cost(before: int, after: int, said:
 
 
 def test_sweeps_without_a_common_data_point_show_the_reason() -> None:
-    """`compare` says why two sweeps have no common data point: only one had a CPU quota."""
+    """`compare` says why two sweeps have no common data point: one had a CPU quota, one a delay."""
     former, today = (load(RECORDED / "orders" / f"{name}.json") for name in ("delay", "quota"))
     assert list(unmatched(changes(former, today))) == [
         "No data point is in both. Values in one sweep only:",

@@ -49,7 +49,7 @@ def broken(server: str = "epoll", level: int = 100, run: int = 1) -> Run:
 
 
 def changed(folder: Path, old: str = "", new: str = "") -> Path:
-    """Return a stored file in which one text is replaced."""
+    """Return a stored file in which one text, or the whole content, is replaced."""
     save(results_of([held()]), folder)
     path, good = folder / "results.json", (folder / "results.json").read_text()
     assert old in good

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Generated results with everything that a report can show; nothing was measured."""
+"""Generated results for the tests of reports; nothing was measured."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ WORK = {"redirect": 0.5, "link": 0.7, "guestbook": 1.0, "sorted": 9.0}
 
 
 def of_memory(pss: int) -> Run:
-    """Return a run with 1,000 silent connections; `pss`: epoll's memory with them, in bytes."""
+    """Return a run with 1,000 parked connections; `pss`: epoll's memory with them, in bytes."""
     return Run(
         subject="epoll",
         conditions=Conditions("guestbook", keep_alive=True, mode="parked"),
@@ -221,7 +221,7 @@ def plain_runs(
 
 
 def everything() -> Results:
-    """Return results of servers, baselines and a reference server under all conditions."""
+    """Return results of servers, baselines and a reference server under many conditions."""
     servers = [name for name in MODELS if kind_of(name) == "server"]
     runs = plain_runs(servers)
     runs += plain_runs(MODELS, workload="redirect")
@@ -319,7 +319,7 @@ def _instances_on_each(instances: int) -> tuple[int, int]:
 
 
 def several_hosts() -> Results:
-    """Return results of seven servers: direct, and one, two and four instances behind nginx."""
+    """Return results of seven servers: direct, and nginx with one, two and four instances."""
     ways = [("none", 1), *((way, n) for way in ("close", "keep") for n in (1, 2, 4))]
     runs = [
         run_on_hosts(name, Conditions("guestbook", balancer=way, instances=n), level, number)

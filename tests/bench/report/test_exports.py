@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The report writes JSON, CSV, Markdown, SVG and PNG files next to its page. For several hosts it
-names the host that was the limit, and compares instances behind nginx."""
+names the host that was the limit, and compares one instance with several."""
 
 import csv
 import io

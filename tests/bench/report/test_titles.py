@@ -289,7 +289,7 @@ def test_who_is_recommended(results: Results, answer: str, because: str) -> None
     assert because in found.because.replace("\N{NO-BREAK SPACE}", " ")
 
 
-# ---- Results from both versions of the file are sorted into a study ----
+# ---- A study has the results of older versions of the file, and selects points ----
 
 
 def point_of(study: Study, subject: str, level: int, scenario: Conditions = GUESTBOOK) -> Point:
@@ -342,7 +342,7 @@ def test_the_guestbook_is_shown_first_and_the_open_loop_is_no_choice() -> None:
 
 
 def test_figures_under_a_quota_are_compared_too() -> None:
-    """The report compares figures under a CPU quota, which the short ladder gives each server."""
+    """The report compares figures under a CPU quota, which each server has in a default sweep."""
     sliced = [Conditions(name, quota=0.2) for name in ("redirect", "guestbook")]
     names = ("epoll", "baseline-epoll")
     study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))

@@ -42,7 +42,7 @@ def _assert_rest_is_served(server: Server) -> None:
 
 
 def _is_back(server: Server) -> bool:
-    """Return whether ten pages in a row are served, over any of the server's connections."""
+    """Return whether ten pages in a row are served: each may use another connection to Redis."""
     return all(fetch(server, "/guestbook").status == 200 for _ in range(10))
 
 
@@ -278,8 +278,8 @@ def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> N
 @undisturbed_test(2 * REPLY_TIME)
 def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> None:
     """A server uses a reply that arrived while the server was suspended, although the timeout is
-    over. For poll and epoll, more clients are ready than one epoll_wait() returns
-    (EVENTS_AT_ONCE)."""
+    over. In 07 more clients are ready than one epoll_wait() returns (EVENTS_AT_ONCE); 06 gets as
+    many clients."""
     server = start(redis=own.url())
     assert _is_back(server)
     count = 600 if server.name in ("poll", "epoll") else 0

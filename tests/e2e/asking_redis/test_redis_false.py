@@ -30,7 +30,7 @@ from ..redisbox import (
 )
 from ..timing import PACE, TIMEOUT, undisturbed, undisturbed_test, wait_until
 
-# More requests than a loop iteration answers.
+# More requests of one client than an event loop answers in one iteration.
 PIPELINED = 20
 
 
@@ -62,7 +62,7 @@ NONSENSE = {
     "closes after a command": _says(b"", close=True),
     "closes in mid-reply": _says(b"*2\r\n$5\r\nx - ", close=True),
 }
-# An invalid reply gives 502; no reply, or a Redis that is loading, gives 503.
+# 502: an error, or a reply that does not fit the command. 503: invalid bytes, no reply, or LOADING.
 FAILED = (502, 503)
 REPLIES = ("error", "no password", "error without text", "always ", "array of integers")
 NESTED = ("array of arrays", "array with an error")
@@ -77,7 +77,8 @@ def _assert_alive(server: Server) -> None:
 
 
 EVERYWHERE = ("SSH", "closes in mid-reply", "size with letter", "error")
-"""How each server treats its connection does not depend on which bytes are invalid."""
+"""These replies are sent to more servers than the others. What a server does with its connection to
+Redis does not depend on which bytes are invalid."""
 
 
 @pytest.mark.redis_code

@@ -22,7 +22,7 @@ VISIT = request("GET", "/guestbook")
 
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
-    """Yield a Redis that writes each command to a file before it replies, so that a killed Redis
+    """Yield a Redis that writes each change to a file before it replies, so that a killed Redis
     loses no data. Redis does not wait for the disk, which may be slow."""
     with PrivateRedis("--appendonly", "yes", "--appendfsync", "no") as server:
         yield server
@@ -37,7 +37,7 @@ def _warm_up(server: Server, at_once: int) -> None:
     # After its first visits, 02's parent connects to Redis and lends the connections.
     for _ in range(3):
         fetch(server, "/guestbook")
-    # If each worker serves one connection, earlier workers may still hold Redis connections.
+    # Children or threads of earlier connections (02, 04) may still hold Redis connections.
     spare = 0 if server.kind.has_workers else 10
     with crowd(server, at_once + spare, b"") as clients:
         for client in clients:

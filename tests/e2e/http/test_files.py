@@ -60,8 +60,8 @@ def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("instead", ["nothing", "folder", "link to outside", "another file"])
 def test_deleted_file_is_released(server: Server, file: Path, instead: str) -> None:
-    """After a file is deleted, no process keeps it open, and a request for it gets status 404. If
-    another file has the same name, the response has another ETag."""
+    """After a file is deleted, no process keeps it open. A request gets status 404, or the file or
+    folder that now has this name, with another ETag."""
     file.write_bytes(eighty_kilobytes())
     fields = {412: ("If-Match", '"x"'), 416: ("Range", "bytes=90000-"), 200: ("Range", "x")}
     with Client(server) as client:
@@ -203,7 +203,7 @@ def _assert_little_memory(server: Server) -> None:
 
 
 def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
-    """Three clients that pause and a client that reads without pauses all get the whole file."""
+    """Three clients that read nothing at first (in 01: one) delay no other, and then get 32 MB."""
     server = start()
     count = 1 if server.kind.is_stalled_by_one else 3
     slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]

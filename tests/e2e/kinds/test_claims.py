@@ -49,7 +49,7 @@ def _words(text: str) -> str:
 
 
 def test_each_claim_is_made_and_has_a_test() -> None:
-    """Each sentence of claims.txt is in an opening comment, the README or an explanation."""
+    """Each sentence of claims.txt is in a main.c, the README or an explanation, and has a test."""
     files = [REPOSITORY / "README.md", *REPOSITORY.glob("docs/explanation/*.md")]
     files += REPOSITORY.glob("[0-9][0-9]_*/main.c")
     texts = [_words(path.read_text(encoding="utf-8")) for path in files]
@@ -63,7 +63,7 @@ def test_each_claim_is_made_and_has_a_test() -> None:
 # ---- Where does a server wait? ----
 
 # The call in which the main thread sleeps, and the calls of idle workers and of workers with a
-# silent client (or Redis); None if there are no workers.
+# silent client (or Redis); None: no such workers. In 01 the main thread makes the last call.
 SLEEP = {
     "iterative": ("accept4", None, "recvfrom"),
     "forking": ("ppoll", None, "recvfrom"),
@@ -225,7 +225,7 @@ def _calls(start: Start, trace: Path, *pieces: bytes) -> Counter[str]:
 def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
     """A request that arrives in one segment is read with one call, however long its head is."""
     raw = request("GET", "/t/digits.txt", (*CLOSE, ("X-Long", "x" * 700)))
-    # After a second without data, which a busy CPU can cause, the kernel passes on the connection.
+    # After a second without data (on a busy CPU) the server gets the connection, and reads twice.
     calls = _calls(start, tmp_path / "trace", raw)
     assert calls["recvfrom"] == 5, "not exactly one read for each request"
 
@@ -235,12 +235,12 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
 @undisturbed_test(1)
 def test_change_of_interest(start: Start, tmp_path: Path, arch: str) -> None:
     """To start watching a client, 06 assigns to a variable, and 07 makes a system call."""
-    # After a second without data, which a busy CPU can cause, the kernel passes on the connection.
+    # After a second without data (on a busy CPU) the server gets the connection, and reads twice.
     whole = _calls(start, tmp_path / "whole", DIGITS)
     halves = _calls(start, tmp_path / "halves", HALF, b"\r\n")
     assert halves["recvfrom"] - whole["recvfrom"] == 5
     more = {key for key in halves if halves[key] - whole[key] >= 5}
-    # Another loop iteration.
+    # The calls of the additional loop iteration.
     more -= {"recvfrom", "accept4", native("poll"), native("epoll_wait")}
     assert more == ({"epoll_ctl"} if arch == "epoll" else set())
     assert whole["epoll_ctl"] == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The servers' claims about the limit, a crash and an idle client; see test_claims.py."""
+"""The servers' claims about limits, crashes and idle clients; see test_claims.py."""
 
 import contextlib
 import ctypes
@@ -164,7 +164,7 @@ def test_crash_of_a_child(start: Start, arch: str) -> None:
     """02, 03: a crash ends one client's connection only. 09: a crash ends the connections of one
     worker. 03, 09 fork another worker. The program that starts the server may ignore SIGCHLD."""
     skip_unless_visible()
-    # The probability that a hash assigns all 24 clients to one of four workers is 1 : 10**13.
+    # The probability that a hash assigns none of 24 clients to the killed worker is 1 : 1,000.
     count, options = (24, ("--listener-each",)) if arch == "multicore" else (3, ())
     prefix = ("env", "--ignore-signal=CHLD")
     server = start("--workers", str(WORKERS), *options, prefix=prefix)

@@ -112,8 +112,8 @@ HEAP_FILES = {
 
 @of("threading", "prethreading")
 def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
-    """For the heaps of threads the C library opens only the files that lib/calls.h names. Landlock,
-    if the kernel has it, refuses these files, and the server logs no error."""
+    """For the heaps of threads the C library opens only HEAP_FILES. Landlock, if the kernel has it,
+    refuses these files, and the server logs no error."""
     skip_unless_traceable()
     server = start("--workers", "8", at_rest=True)
     trace = Trace(server, tmp_path / "trace")
@@ -223,7 +223,7 @@ def test_banner(start: Start) -> None:
 
 @pytest.fixture
 def open_site() -> Iterator[Path]:
-    """Yield a site, and a copy of the executables' folder, that every user may read."""
+    """Yield a copy of the project's site that every user may read."""
     with tempfile.TemporaryDirectory(prefix="zs-user-") as folder:
         Path(folder).chmod(0o755)
         yield build_project_site(Path(folder), REPOSITORY)

@@ -2,8 +2,8 @@
 """The cost of a request: the numbers of system calls and allocations. (The benchmark measures
 times.)
 
-cost.txt has one line for each server and kind of request. A change that adds a call or an
-allocation fails here; if it is intended, change the line.
+cost.txt has lines for each server, kind of request, and closed or kept connections. A change that
+adds a call or an allocation fails here; if it is intended, change the line.
 """
 
 import itertools
@@ -36,7 +36,7 @@ TARGETS = {
     "guestbook": "/guestbook",
 }
 REQUESTS = 2
-# The difference does not include work that is done once for all requests or for a connection.
+# The numbers of requests. The difference of both counts has no work that is done only once.
 TIMES = (1, 1 + REQUESTS)
 # Requests are sent one at a time, so the counts are always the same. But if another program uses
 # the processor meanwhile, a server may send in two parts, check for input once more, or wait for a

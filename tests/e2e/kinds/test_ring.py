@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tests of servers with io_uring only."""
+"""Tests of 08_io_uring only."""
 
 import errno
 import signal

@@ -85,7 +85,7 @@ def test_wrong_options(binary: Path, site: Path, words: str) -> None:
 
 
 def test_an_option_of_one_server(binary: Path, arch: str) -> None:
-    """A server whose workers share a listener rejects --listener-each."""
+    """A server whose workers cannot have a listener each rejects --listener-each."""
     if arch == "multicore" or architecture(arch).listener_each:
         pytest.skip("the workers of this server can have a listener each")
     assert _fails(binary, "--listener-each").startswith(f"{arch}: --listener-each ")

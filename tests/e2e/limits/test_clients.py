@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients written by others: curl and Apache Bench."""
+"""Clients of other projects: curl and Apache Bench."""
 
 import re
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Faults of system calls: each call fails, is interrupted, or is short. A session with fixed
-requests is repeated. First the first call of a kind fails, then the second, and so on. Each
+"""Faults of system calls: each call fails, is interrupted, or is short (one byte). A session with
+fixed requests is repeated. First the first call of a kind fails, then the second, and so on. Each
 response is right, or has status 500 or 503, or the connection is closed. The server does not crash,
 leaks nothing, and answers the next session correctly.
 """

@@ -92,7 +92,7 @@ NEEDED = {
     "openat2": "openat2 ENOSYS EPERM",
     "io_uring_queue_init_params": "io_uring_setup EPERM ENOSYS EINVAL ENOMEM",
 }
-"""Calls without which no server starts: the call's name, and possible errors."""
+"""Functions without which a server does not start: the system call, and possible errors."""
 
 
 @pytest.mark.shared_code
@@ -130,5 +130,5 @@ def test_listener_cannot_be_watched(make: Make) -> None:
     """If an event loop cannot watch the listening socket at first, it tries again."""
     with make("epoll_ctl", 1, errno.ENOMEM) as server:
         assert fetch(server, "/guestbook").status == 200
-        # Importers call it.
+        # Only a server that imports epoll_ctl() has called it.
         assert server.plan.disarm() == (b"epoll_ctl" in server.binary.read_bytes())

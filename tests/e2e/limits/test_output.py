@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """If nothing reads standard output or standard error, the server still answers. Takes about 10 s
-for a server: three tests wait one second for OUTPUT_TIMEOUT."""
+for a server; in three tests OUTPUT_TIMEOUT, one second, must pass."""
 
 import contextlib
 import fcntl

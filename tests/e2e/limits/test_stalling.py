@@ -59,7 +59,7 @@ def test_late_request(start: Start, arch: str) -> None:
 
 @of_kind("not is_stalled_by_one")
 def test_as_many_silent_clients_as_workers(start: Start) -> None:
-    """Three silent clients stall a server with three workers, but two do not."""
+    """Three silent clients stall three workers that serve one client each, but two do not."""
     server = start("--workers", "3")
     with silent(server, 2) as held:
         for _ in range(10):

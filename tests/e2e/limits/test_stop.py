@@ -193,8 +193,8 @@ def _all_ended(servers: list[Server], clients: list[list[Client]]) -> bool:
 
 @pytest.mark.slow
 def test_ends_in_spite_of_clients(start: Start) -> None:
-    """Idle clients, half requests and slow readers cannot delay the end of a server for long. With
-    the usual timeouts half requests would get 408, and slow readers would delay it for minutes."""
+    """Idle clients, half requests and slow readers delay the end of a server by some seconds only.
+    With the usual timeouts half requests would get 408, and slow readers would take minutes."""
     servers = [start() for _ in HELD]
     begun = time.monotonic()
     clients = [_hold(server, raw) for server, raw in zip(servers, HELD.values(), strict=True)]

@@ -219,7 +219,7 @@ def test_real_figures(start: Start) -> None:
 @pytest.mark.parametrize("told", [False, True], ids=["", "told-to-stop"])
 def test_request_that_came_while_suspended(start: Start, arch: str, told: bool) -> None:
     """A request that arrived while the server was suspended is served, although its timeout is
-    over. An event loop has more clients than one epoll_wait() returns (EVENTS_AT_ONCE)."""
+    over. 06 and 07 have more clients than one epoll_wait() of 07 returns (EVENTS_AT_ONCE)."""
     count, scale = (600, 5) if arch in ("poll", "epoll") else (1, 20)
     server = start("--workers", "2", "--time-scale", str(scale))
     with crowd(server, count, KEPT[:-2]) as clients:

@@ -31,8 +31,10 @@
 /* The limit of a decoded path, with its NUL. */
 #define PATH_SIZE            1024
 
-/* The memory of larger responses is counted (budget_change() in ops.h). */
+/* The memory of larger responses, replies of Redis and requests is counted
+   (budget_count() in ops.h).  A smaller request is in CONNECTION_MEMORY. */
 #define LARGE_RESPONSE      16384
+#define LARGE_REQUEST       4096
 /* The timeouts of a client.  All except SEND_TIMEOUT are deadlines.
 
    FIRST_TIMEOUT is for a connection that was accepted without a byte

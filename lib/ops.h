@@ -67,9 +67,21 @@ bool shortage_is_recent(void);
 
 /* ---- Memory ---- */
 
-/* Changes the memory that is counted for one large response, from `old` bytes
-   to `new`.  Returns false, and changes nothing, if a limit forbids more. */
+/* Changes the memory that is counted for one large response, request or reply
+   of Redis, from `old` bytes to `new`.  Returns false, and changes nothing, if
+   a limit forbids more. */
 bool budget_change(size_t old, size_t new);
+
+/* Does the same for `counted` and `bytes`; up to `free` bytes count as 0. */
+static inline bool budget_count(size_t *counted, size_t bytes, size_t free) {
+    size_t wanted = bytes > free ? bytes : 0;
+
+    /* Nearly always both numbers are 0. */
+    if (wanted != *counted && !budget_change(*counted, wanted))
+        return false;
+    *counted = wanted;
+    return true;
+}
 void budget_set_slot(size_t slot); /* in a forked child, with its slot */
 void budget_reset(size_t slot); /* in the parent, when that child has ended */
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits the memory of large responses.
+ * Limits the memory of large responses, long requests and long replies of
+ * Redis.
  *
- * A client that does not read keeps its response in the server's memory.
- * Without a limit, many such clients would take all memory, and the kernel
- * would kill the server.  Only responses of more than LARGE_RESPONSE bytes
- * count, so small ones are served while the budget is exhausted.
+ * A client that does not read keeps its response in the server's memory. A
+ * client that does not end its request keeps the request there.  Without
+ * a limit, many such clients would take all memory, and the kernel would kill
+ * the server.  Small ones do not count (LARGE_RESPONSE, LARGE_REQUEST), so they
+ * are served while the budget is exhausted.
  */
 #include "ops.h"
 #include "start.h"

@@ -7,9 +7,9 @@
 
 /* ---- Memory ---- */
 
-/* All large responses together may take 1/MEMORY_SHARE of the memory that the
-   machine or the control group grants.  The large responses of one process may
-   take the same share of its own limit. */
+/* All large responses, requests and replies together may take 1/MEMORY_SHARE of
+   the memory that the machine or the control group grants.  Those of one
+   process may take the same share of its own limit. */
 #define MEMORY_SHARE    4
 /* If memory is limited, this part is reserved for files and Redis.  Without
    this reserve, the last clients' requests would have no memory. */

@@ -28,6 +28,7 @@
 
 #include "app/routes.h"
 #include "config.h"
+#include "ops.h"
 
 #include <assert.h>
 #include <sys/param.h>
@@ -53,9 +54,20 @@ static void end_exchange(struct exchange *exchange) {
     exchange->sent = 0;
 }
 
+/* Counts the memory of a long request.  Returns false if there is none left. */
+static bool count_input(struct connection *connection) {
+    return budget_count(&connection->counted, connection->input.capacity,
+                        LARGE_REQUEST);
+}
+
+static void free_input(struct connection *connection) {
+    buffer_free(&connection->input);
+    (void)count_input(connection); /* which cannot fail */
+}
+
 void connection_free(struct connection *connection) {
     end_exchange(&connection->exchange);
-    buffer_free(&connection->input);
+    free_input(connection);
 }
 
 void connection_abandon(struct connection *connection) {
@@ -189,7 +201,7 @@ static void drop_empty_lines(struct connection *connection) {
     buffer_consume(input, empty);
     connection->seen = 0;
     if (input->length == 0)
-        buffer_free(input);
+        free_input(connection);
 }
 
 static void advance_head(struct connection *connection) {
@@ -263,6 +275,10 @@ void connection_received(struct connection *connection, size_t count) {
         advance_head(connection);
     else
         advance_body(connection);
+    if (connection_need(connection) == NEED_RECEIVE && !count_input(connection))
+        reject(connection, 503,
+               "The server is receiving too many long requests. Please try "
+               "again in a moment.");
 }
 
 /* ---- Sending ---- */
@@ -335,7 +351,7 @@ void connection_next(struct connection *connection) {
     }
     buffer_consume(input, used);
     if (input->length == 0)
-        buffer_free(input); /* an idle connection costs no buffer */
+        free_input(connection); /* an idle connection costs no buffer */
     connection->seen = 0;
     connection->state = STATE_HEAD;
     connection->greeted = true;

@@ -51,6 +51,7 @@ struct connection {
     /* The head, then the decoded part of the body, then received bytes that are
        not decoded yet. */
     struct buffer input;
+    size_t counted; /* its memory, see budget_count() */
     size_t seen;    /* bytes of the head already searched for its end */
     size_t dropped; /* bytes read while lingering */
 

@@ -14,19 +14,12 @@ void exchange_reject(struct exchange *exchange, int status,
 }
 
 bool exchange_reserve(struct exchange *exchange, size_t bytes) {
-    size_t wanted = bytes > LARGE_RESPONSE ? bytes : 0;
-
-    /* Nearly always both numbers are 0. */
-    if (wanted == exchange->reserved)
+    if (budget_count(&exchange->reserved, bytes, LARGE_RESPONSE))
         return true;
-    if (!budget_change(exchange->reserved, wanted)) {
-        response_unavailable(&exchange->response,
-                             "The server is sending too many large pages to "
-                             "other clients. Please try again in a moment.");
-        return false;
-    }
-    exchange->reserved = wanted;
-    return true;
+    response_unavailable(&exchange->response,
+                         "The server is sending too many large pages to other "
+                         "clients. Please try again in a moment.");
+    return false;
 }
 
 void exchange_ask(struct exchange *exchange, enum resp_type expected,

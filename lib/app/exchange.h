@@ -65,7 +65,7 @@ struct exchange {
 void exchange_ask(struct exchange *exchange, enum resp_type expected,
                   const struct view *words, size_t count);
 
-/* Changes the memory that is counted for this exchange (budget_change()) to
+/* Changes the memory that is counted for this response (budget_count()) to
    `bytes`; LARGE_RESPONSE bytes or fewer count as 0.  Returns false if the
    budget is exhausted; the response is then a 503. */
 bool exchange_reserve(struct exchange *exchange, size_t bytes);

@@ -2,6 +2,7 @@
 #include "net/redis/client.h"
 
 #include "config.h"
+#include "ops.h"
 #include "process/clock.h"
 #include "process/stop.h"
 
@@ -30,9 +31,26 @@ void redis_client_destroy(struct redis_client *client) {
     free(client);
 }
 
+/* Counts the memory of a long reply.  Returns false if there is none left. */
+static bool count_reply(struct redis_client *client) {
+    return budget_count(&client->counted, client->pipeline.input.capacity,
+                        LARGE_RESPONSE);
+}
+
 void redis_client_close(struct redis_client *client) {
     redis_pipeline_close(&client->pipeline);
+    (void)count_reply(client); /* which cannot fail now */
     client->lent = false;
+}
+
+void redis_client_drop_reply(struct redis_client *client) {
+    struct redis_pipeline *redis = &client->pipeline;
+
+    if (client->counted == 0 || redis->input.length > redis->taken)
+        return;
+    buffer_free(&redis->input);
+    redis->taken = 0;
+    (void)count_reply(client);
 }
 
 void redis_client_check_before_use(struct redis_client *client) {
@@ -126,6 +144,11 @@ enum redis_outcome redis_client_call(struct redis_client *client,
             redis->deadline = begun + REDIS_REPLY_TIMEOUT;
         continue_call(redis);
         client->used_at = clock_milliseconds();
+        if (!count_reply(client)) {
+            redis_report_failure(redis->server, VIEW("no memory for its reply"),
+                                 client->used_at);
+            break;
+        }
         if (redis_pipeline_next(redis, reply, client->used_at))
             return REDIS_REPLIED;
     }

@@ -10,6 +10,7 @@ struct redis_client {
     bool lent;                      /* the parent has the connection, too */
     bool fresh;                /* for pool.c: not returned to the pool yet */
     int64_t used_at;           /* clock_milliseconds() of the last use */
+    size_t counted;            /* memory of a long reply, see budget_count() */
     struct redis_client *next; /* in a pool */
 };
 
@@ -39,6 +40,9 @@ enum redis_outcome redis_client_call(struct redis_client *client,
 /* Makes the next call check first, with a system call, whether a surplus reply
    has come: otherwise the call would take that reply for its own. */
 void redis_client_check_before_use(struct redis_client *client);
+
+/* Frees the memory of a long reply, which is no longer needed. */
+void redis_client_drop_reply(struct redis_client *client);
 
 /* Ends the connection, for all processes that share it. */
 void redis_client_close(struct redis_client *client);

@@ -82,12 +82,7 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     int64_t now = clock_milliseconds();
     bool keep = redis_client_is_open(client);
 
-    /* Frees the memory of a long reply. */
-    if (redis->input.capacity > LARGE_RESPONSE &&
-        redis->input.length <= redis->taken) {
-        buffer_free(&redis->input);
-        redis->taken = 0;
-    }
+    redis_client_drop_reply(client);
     pthread_mutex_lock(&pool->lock);
     mark_connected(pool, client);
     if (keep && redis_is_scarce(now))

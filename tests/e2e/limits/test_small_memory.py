@@ -15,10 +15,10 @@ from bench.services.redis_server import LONGEST_REMARK
 
 from .. import processes
 from ..claims import REQUEST_TIME, limit, of, shared
-from ..client import Client, fetch, request, sign
+from ..client import FORM, Client, fetch, request, sign
 from ..conftest import Start
 from ..harness import Server
-from ..redisbox import PrivateRedis, RedisClient
+from ..redisbox import Conversation, FalseRedis, PrivateRedis, RedisClient, encode
 from ..small import assert_serves, assert_serves_crowd, limited, started_or_said
 from ..timing import undisturbed, wait_until
 from ..tracing import Trace, skip_unless_traceable
@@ -112,7 +112,6 @@ def _bytes_grown(server: Server, connections: int) -> int:
 GROUPS = Path("/sys/fs/cgroup/memory")
 LIMIT = 16 << 20
 CLIENTS = 120
-MANY = 6000
 SECONDS = 2
 """Seconds after which a server without a limit has used all of the group's memory."""
 
@@ -131,6 +130,17 @@ def group() -> Iterator[Path]:
     folder.rmdir()
 
 
+def _start_in(group: Path, start: Start, *words: str, **more: str) -> Server:
+    """Start a server in a control group; it may have 4,096 descriptors."""
+    join = f'ulimit -n 4096; echo $$ > {group}/cgroup.procs && exec "$@"'
+    return start(*words, prefix=("sh", "-c", join, "sh"), **more)
+
+
+def _require_all_run(server: Server) -> None:
+    assert server.running()
+    assert "signal" not in server.stderr, server.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.plain_build("sanitizers need more memory than that")
 def test_readers_that_do_not_read(
@@ -140,9 +150,32 @@ def test_readers_that_do_not_read(
     served afterwards."""
     for _ in range(50):
         store.do("RPUSH", "guestbook_remarks", LONGEST_REMARK)  # a page of 333 KB
-    join = f'echo $$ > {group}/cgroup.procs && exec "$@"'
-    url = redis.url(store.database)
-    server = start("--workers", "100", redis=url, prefix=("sh", "-c", join, "sh"))
+    server = _start_in(group, start, "--workers", "100", redis=redis.url(store.database))
+    _request_pages(server, group)
+
+
+def _slow_remarks(conversation: Conversation) -> None:
+    """Send the end of 50 remarks of 4,000 bytes half a second later."""
+    remarks = encode(*[b"x" * 4000] * 50)
+    while (words := conversation.next_command()) is not None:
+        if words[0] == b"LRANGE":
+            conversation.send(remarks[:-2])
+            time.sleep(0.5)
+        conversation.send(remarks[-2:] if words[0] == b"LRANGE" else b":1\r\n")
+
+
+@of("threading", "prethreading")
+@pytest.mark.slow
+@pytest.mark.plain_build("sanitizers need more memory than that")
+def test_many_long_replies_of_redis(group: Path, start: Start) -> None:
+    """While many threads wait for the end of a reply, the server is not killed. About 3 s."""
+    with FalseRedis(_slow_remarks) as false:
+        server = _start_in(group, start, "--workers", "100", redis=false.url)
+        _request_pages(server, group)
+
+
+def _request_pages(server: Server, group: Path) -> None:
+    """Let clients request the guestbook, and read nothing. Then one client gets the page."""
     with contextlib.ExitStack() as stack:
         for _ in range(CLIENTS):
             client = stack.enter_context(Client(server, receive_buffer=2048))
@@ -151,28 +184,35 @@ def test_readers_that_do_not_read(
         most = int((group / "memory.max_usage_in_bytes").read_text(encoding="ascii"))
     assert most < LIMIT, f"{most} bytes"
     wait_until(lambda: fetch(server, "/guestbook").status == 200, "the page is served again")
-    assert server.running()
-    assert "signal" not in server.stderr, server.stderr
+    _require_all_run(server)
 
 
-@of("epoll", "multicore")
+@of("threading", "epoll", "multicore")
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "half"),
+    [
+        (6000, request("GET", "/", (("X-Long", "x" * 900),))[:-2]),
+        (1000, request("GET", "/", (("X-Long", "x" * 16_000),))[:-2]),
+        (1000, request("POST", "/guestbook", (FORM,), b"x" * 60_000)[:-1]),
+    ],
+    ids=["heads", "long-heads", "bodies"],
+)
 @pytest.mark.plain_build("sanitizers need more memory than that")
-def test_clients_that_do_not_finish_their_request(group: Path, start: Start) -> None:
-    """Each event loop accepts as many clients as its share of memory allows; no process is
-    killed."""
-    join = f'ulimit -n 4096; echo $$ > {group}/cgroup.procs && exec "$@"'
-    server = start("--workers", "8", prefix=("sh", "-c", join, "sh"))
-    half = request("GET", "/", (("X-Long", "x" * 900),))[:-2]
+def test_clients_that_do_not_finish_their_request(
+    group: Path, start: Start, count: int, half: bytes
+) -> None:
+    """The server accepts as many clients as the memory of the group allows; no process is killed.
+    About 3 s each."""
+    server = _start_in(group, start, "--workers", "8")
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(socket.socket()) for _ in range(MANY)]
+        clients = [stack.enter_context(socket.socket()) for _ in range(count)]
         for client in clients:
             client.setblocking(False)
             client.connect_ex((server.host, server.port))
         for client in clients:
-            with contextlib.suppress(BlockingIOError):  # the backlog is full
-                client.sendall(half)
+            with contextlib.suppress(OSError):  # the backlog is full
+                client.send(half)
         time.sleep(SECONDS)
     wait_until(lambda: fetch(server, "/t/digits.txt").status == 200, "files are served again")
-    assert server.running()
-    assert "signal" not in server.stderr, server.stderr
+    _require_all_run(server)

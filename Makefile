@@ -305,6 +305,7 @@ help: ##- Contribute: list the commands (1 s); ALL=1 lists all
 	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz $(FUZZ_TARGETS:%=fuzz-%) lint clean help
 
 # make uses these lines for a target without a rule, such as `make serv`.
+Makefile: ; # so that make -B does not look for a rule
 .DEFAULT:
 	@echo 'make: there is no target $@; make help lists the commands' >&2; exit 2
 

@@ -124,8 +124,7 @@ static void serve_file(struct exchange *exchange, struct file *file,
         response_start(response, 304);
         buffer_append(&response->head, file->validators);
     } else if (range == HTTP_RANGE_UNSATISFIABLE) {
-        response_error(response, 416,
-                       "The range starts after the end of the file.");
+        response_error(response, 416, "The file has no byte in this range.");
         snprintf(place, sizeof place, "bytes */%ju", (uintmax_t)size);
         response_field(response, VIEW("Content-Range"), view_of(place));
     } else {

@@ -98,6 +98,10 @@ def test_what_is_built_is_no_message() -> None:
     assert "Nothing to be done" not in run("make", "-o", "Makefile", "baselines").stdout
 
 
+def test_everything_can_be_built_again() -> None:
+    assert "-o epoll" in run("make", "--dry-run", "--always-make", "epoll").stdout
+
+
 def test_an_unknown_server_is_reported_before_the_tests() -> None:
     words = ("-p", "no:cacheprovider", "--server", "unknown", "tests/e2e")
     said = run(sys.executable, "-m", "pytest", *words, status=4).stderr

@@ -81,7 +81,7 @@ static const struct call common[] = {
     CALL(rt_sigreturn),
     CALL(restart_syscall),
     CALL(setitimer),
-    CALL(listen), /* no client may join the backlog of a stopping server */
+    CALL(listen), /* a stopping server sets its backlog to 0 */
     CALL(getpid),
     CALL(gettid),
     CALL(tgkill),

@@ -91,7 +91,7 @@ def isolation() -> list[str]:
         rights = "a user ID of its own, without privileges"
     elif way == "user":
         reads = "" if landlock else ": it could read your files"
-        rights = f"YOUR user ID, but without privileges outside{reads}"
+        rights = f"YOUR user ID, with privileges only in the sandbox{reads}"
     else:
         files = ", except with files" if landlock else ""
         rights = f"YOUR user ID: it could do everything that you can do{files}"

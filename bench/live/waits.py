@@ -41,7 +41,7 @@ class WaitGroup:
 
     kind: str
     label: str
-    """The event in words without the count, for metrics."""
+    """The label of the metrics: the event in words, the same for any number of tasks."""
     call: str = ""
     """The system call in which the tasks sleep."""
     silent: bool = False

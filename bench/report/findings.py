@@ -82,7 +82,8 @@ def rates(study: Study, scenario: Conditions) -> str:
     words = f"{least}{figure(rate)} requests per second at {connections(first.level)}"
     if len(best) == 1:
         return f"{first.subject} served {words}"
-    # If the load generator was a server's bottleneck at any level, the best rate is unknown.
+    # If the load generator was a server's bottleneck at any level, this server's best rate is
+    # unknown.
     held_back = {p.subject for p in points if p.lower_bound}
     known = [p for p in best if p.subject not in held_back]
     if not known:

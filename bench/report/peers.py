@@ -172,7 +172,7 @@ def dots(study: Study) -> list[Point]:
 
 def _places(found: Sequence[Point]) -> dict[str, float]:
     """Return each server's mean logarithm of its cost, relative to the common server under the same
-    load. The common server is the server with the most loads. Under a load without this server,
+    load. The common server was measured under the most loads. Under a load without this server,
     costs are relative to their median."""
     served = Counter(dot.subject for dot in found)
     common = max(served, key=lambda name: (served[name], name == "epoll"), default="")

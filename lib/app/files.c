@@ -138,7 +138,7 @@ static void serve_file(struct exchange *exchange, struct file *file,
             response_field(response, VIEW("Content-Range"), view_of(place));
         }
         response_file(response, file, first, last - first + 1);
-        return; /* the response will return the file */
+        return; /* response_free() calls cache_return() */
     }
     cache_return(file);
 }

@@ -49,7 +49,7 @@ struct resp_scan {
  * if the reply is whole, 0 if more bytes are needed, -1 if the bytes are not
  * RESP2, or announce more than REDIS_SKIP_LIMIT.  The caller must drop *used
  * bytes: at once after a 0, but after a 1 only when the reply is no longer
- * needed.  Until then the caller may only append bytes to the input.
+ * needed.  Between two calls for one reply it may only append to the input.
  *
  * A reply above REDIS_REPLY_LIMIT is skipped.  At the end of the reply the
  * function returns a RESP_ERROR with its own text instead, so that only the

@@ -49,9 +49,8 @@ def wait_until(found: Callable[[], Result], what: str = "", seconds: float = TIM
 
 
 def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:
-    """Call `attempt` and return its result. Try again if it fails and took longer than `seconds`:
-    after such a pause of the machine a timeout of the server may be the cause. A quick failure is
-    raised immediately."""
+    """Call `attempt` and return its result. Try again if it fails after more than `seconds`: if the
+    machine paused, a timeout of the server may be the cause. Raise a quick failure immediately."""
     for _ in range(TRIES - 1):
         begun = time.monotonic()
         try:

@@ -127,6 +127,6 @@ def plan_hosts(
 
 
 def _shared_cpu(group: str, cpus: Sequence[int]) -> int:
-    """Return a group's CPU if hosts share CPUs. If there are several, only servers use the first."""
+    """Return a group's CPU if hosts share CPUs. Only servers use the first CPU, if possible."""
     place = {"zerohttpd": 0, "load": 1, "nginx": 2, "redis": 3}[group]
     return cpus[min(place, len(cpus) - 1)]

@@ -4,6 +4,7 @@ requests are served."""
 
 import contextlib
 import itertools
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,8 @@ from ..timing import PACE, TIMEOUT, undisturbed, undisturbed_test, wait_until
 
 # More requests of one client than an event loop answers in one iteration.
 PIPELINED = 20
+SEND_BUFFER = Path("/proc/sys/net/ipv4/tcp_wmem")
+"""The minimum, initial and maximum size of a send buffer in bytes: tcp(7)."""
 
 
 def _says(data: bytes, close: bool = False) -> Script:
@@ -222,6 +225,23 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
                 wait_until(all_is_said, "the surplus reply arrives before the remark is posted")
                 assert sign(server, "Ann", "x").status in FAILED
         _assert_alive(server)
+
+
+@of("preforking", "poll", "epoll")
+@pytest.mark.usefixtures("own_network")
+def test_no_success_by_an_early_reply(start: Start) -> None:
+    """A reply that comes before the whole command was sent does not confirm the remark."""
+    SEND_BUFFER.write_text("1 1 1")
+
+    def script(conversation: Conversation) -> None:
+        conversation.has_more(None)
+        conversation.send(b":1\r\n")
+
+    with FalseRedis(script) as false:
+        false.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        server = start("--workers", "1", redis=false.url)
+        assert sign(server, "A", "\U0001f600" * 1000).status == 503
+        assert "too early" in server.stderr
 
 
 def test_wrong_type_for_one_of_many(start: Start) -> None:

@@ -67,8 +67,9 @@
 #define REDIS_REPLY_TIMEOUT   2000
 /* While Redis is down, one request in each interval tries to connect. */
 #define REDIS_RETRY           250
-/* A connection that was idle this long is checked before it is used.  A restart
-   of Redis takes longer than this; a pause under load is shorter. */
+/* A connection that was idle this long is checked before it is used, as after
+   the failure of another connection.  A restart of Redis takes longer than
+   this; a pause under load is shorter. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: other processes may need it.
    (06 to 10 keep theirs.) */

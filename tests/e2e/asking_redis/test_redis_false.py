@@ -14,7 +14,7 @@ import pytest
 
 from bench.host.project import toml_of
 
-from ..claims import CLOSE, crowd, of, shared
+from ..claims import CLOSE, crowd, of, shared, statuses
 from ..client import Client, fetch, request, sign
 from ..conftest import Start
 from ..harness import Server
@@ -231,7 +231,7 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
 @pytest.mark.usefixtures("own_network")
 def test_no_success_by_an_early_reply(start: Start) -> None:
     """A reply that comes before the whole command was sent does not confirm the remark."""
-    SEND_BUFFER.write_text("1 1 1")
+    SEND_BUFFER.write_text("1 1 1")  # so the kernel takes only a part of the command
 
     def script(conversation: Conversation) -> None:
         conversation.has_more(None)
@@ -433,6 +433,16 @@ def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> No
     assert "unavailable" not in server.stderr, server.stderr
     assert set(statuses) <= {302, 503}
     assert statuses.count(503) <= 50 * 8, server.stderr
+
+
+@of("preforking")
+def test_a_kill_fails_one_request(start: Start, own: PrivateRedis) -> None:
+    """After the first failure, the other workers check their connections before they use them."""
+    server = start("--workers", "8", redis=own.url())
+    killer = own.client()
+    for _ in range(5):
+        assert statuses(server, "/go/none", 40, at_once=1)[503] <= 1
+        killer.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
 @of("preforking", "epoll")

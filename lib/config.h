@@ -82,6 +82,9 @@
 /* Five times the size of fifty remarks of 4,000 bytes.  A larger reply, which
    only another program's data can cause, is skipped: its request fails. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
+/* The limit of a reply that is a string: the target of a link.  No client could
+   request a longer target from this server. */
+#define REDIS_STRING_LIMIT    REQUEST_LINE_LIMIT
 /* The longest string that Redis sends by default (proto-max-bulk-len).  A
    longer string is not skipped: the connection is closed. */
 #define REDIS_SKIP_LIMIT      (512 * 1024 * 1024)

@@ -297,7 +297,7 @@ def test_replies_in_their_order(start: Start) -> None:
 
 def _trickles(conversation: Conversation) -> None:
     while conversation.receive():
-        conversation.send(b"$100000\r\n")
+        conversation.send(b"*1\r\n$100000\r\n")
         while conversation.send(b"x"):
             time.sleep(0.1)
 
@@ -406,6 +406,9 @@ def test_large_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
         response = fetch(server, "/guestbook")
         assert (response.status, response.field("Retry-After")) == (502, None)
         assert fetch(server, "/go/none").status == 404
+    client.do("SET", "link:long", "/" * 10_000)
+    assert fetch(server, "/go/long").status == 502
+    assert "the reply is too large and was skipped" in server.stderr
     assert client.connections() == before
 
 

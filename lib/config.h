@@ -69,8 +69,9 @@
 #define REDIS_REPLY_TIMEOUT   2000
 /* While Redis is down, one request in each interval tries to connect. */
 #define REDIS_RETRY           250
-/* A connection that was idle this long is checked before it is used.  A restart
-   of Redis takes longer than this; a pause under load is shorter. */
+/* A connection that was idle this long is checked before it is used, as after
+   the failure of another connection.  A restart of Redis takes longer than
+   this; a pause under load is shorter. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: other processes may need it.
    (06 to 10 keep theirs.) */
@@ -83,6 +84,9 @@
 /* Five times the size of fifty remarks of 4,000 bytes.  A larger reply, which
    only another program's data can cause, is skipped: its request fails. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
+/* The limit of a reply that is a string: the target of a link.  No client could
+   request a longer target from this server. */
+#define REDIS_STRING_LIMIT    REQUEST_LINE_LIMIT
 /* The longest string that Redis sends by default (proto-max-bulk-len).  A
    longer string is not skipped: the connection is closed. */
 #define REDIS_SKIP_LIMIT      (512 * 1024 * 1024)

@@ -136,10 +136,12 @@ static ssize_t scan_reply(struct resp_scan *scan, struct view input) {
     return (ssize_t)at;
 }
 
-/* Is the reply longer than REDIS_REPLY_LIMIT?  `seen`: its scanned bytes. */
+/* Is the reply longer than its limit?  `seen`: its scanned bytes. */
 static bool is_too_large(const struct resp_scan *scan, size_t seen) {
     uint64_t later = scan->replies > 1 ? scan->replies - 1 : 0;
-    return seen + scan->string + SHORTEST_REPLY * later > REDIS_REPLY_LIMIT;
+    uint64_t limit = scan->reply.type == RESP_STRING ? REDIS_STRING_LIMIT
+                                                     : REDIS_REPLY_LIMIT;
+    return seen + scan->string + SHORTEST_REPLY * later > limit;
 }
 
 /* ---- A whole reply ---- */

@@ -51,9 +51,9 @@ struct resp_scan {
  * bytes: at once after a 0, but after a 1 only when the reply is no longer
  * needed.  Between two calls for one reply it may only append to the input.
  *
- * A reply above REDIS_REPLY_LIMIT is skipped.  At the end of the reply the
- * function returns a RESP_ERROR with its own text instead, so that only the
- * request of that reply fails.
+ * A reply above REDIS_REPLY_LIMIT, or a string above REDIS_STRING_LIMIT, is
+ * skipped.  At the end of the reply the function returns a RESP_ERROR with its
+ * own text instead, so that only the request of that reply fails.
  */
 int resp_read(struct resp_scan *scan, struct view input, size_t *used,
               struct resp_reply *reply);

@@ -142,7 +142,8 @@ static ssize_t read_whole(struct view input, struct resp_reply *reply) {
 
     if (result < 0)
         return MALFORMED;
-    if (scan.skips || used > REDIS_REPLY_LIMIT)
+    if (scan.skips || (result > 0 && reply->type == RESP_ERROR &&
+                       view_starts_with(reply->text, VIEW("the reply is"))))
         return TOO_LARGE;
     return result > 0 ? (ssize_t)used : 0;
 }

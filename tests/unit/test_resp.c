@@ -366,16 +366,26 @@ static void expect_at_every_length(struct buffer *input, ssize_t expected) {
 }
 
 TEST(replies_at_the_limit) {
-    size_t around = sizeof "$1000000\r\n\r\n" - 1;
+    size_t around = sizeof "*1\r\n$1000000\r\n\r\n" - 1;
     struct buffer input = {0};
 
-    append_string(&input, REDIS_REPLY_LIMIT - around);
-    assert_int_equal(input.length, REDIS_REPLY_LIMIT);
-    expect_at_every_length(&input, REDIS_REPLY_LIMIT);
-    append_string(&input, REDIS_REPLY_LIMIT - around + 1);
-    expect_at_every_length(&input, TOO_LARGE);
-    append_string(&input, REDIS_REPLY_LIMIT);
-    expect_at_every_length(&input, TOO_LARGE);
+    for (size_t more = 0; more < 2; more++) {
+        buffer_append(&input, VIEW("*1\r\n"));
+        append_string(&input, REDIS_REPLY_LIMIT - around + more);
+        assert_int_equal(input.length, REDIS_REPLY_LIMIT + more);
+        expect_at_every_length(&input, more ? TOO_LARGE : REDIS_REPLY_LIMIT);
+    }
+}
+
+TEST(strings_at_the_limit) {
+    size_t around = sizeof "$1000\r\n\r\n" - 1;
+    struct buffer input = {0};
+
+    for (size_t more = 0; more < 2; more++) {
+        append_string(&input, REDIS_STRING_LIMIT - around + more);
+        assert_int_equal(input.length, REDIS_STRING_LIMIT + more);
+        expect_at_every_length(&input, more ? TOO_LARGE : REDIS_STRING_LIMIT);
+    }
 }
 
 TEST(lines_without_end) {

@@ -57,14 +57,17 @@ void redis_client_check_before_use(struct redis_client *client) {
     client->used_at -= REDIS_CHECK_AFTER;
 }
 
-/* Redis may have closed a connection that was idle. */
+/* Redis may have closed a connection that was idle.  If another connection has
+   failed meanwhile, Redis may have closed all. */
 static bool is_stale(const struct redis_client *client) {
+    const struct redis_pipeline *redis = &client->pipeline;
     char byte;
 
-    if (clock_milliseconds() - client->used_at < REDIS_CHECK_AFTER)
+    if (clock_milliseconds() - client->used_at < REDIS_CHECK_AFTER &&
+        client->used_at > redis->server->shared->failed_at)
         return false;
-    ssize_t count = recv(client->pipeline.source.descriptor, &byte, 1,
-                         MSG_PEEK | MSG_DONTWAIT);
+    ssize_t count =
+        recv(redis->source.descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     /* The connection is closed, has an error, or has unrequested bytes. */
     return count >= 0 || errno != EAGAIN;
 }

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <utlist.h>
 
-#define REDIS_UNEXPECTED VIEW("its replies are not RESP2, or too many")
+#define REDIS_UNEXPECTED                                                       \
+    VIEW("its replies are not RESP2, too many, or too early")
 
 void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
@@ -40,7 +41,7 @@ void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->state = PIPELINE_CLOSED;
     pipeline->has_replied = false;
     pipeline->handshake = 0;
-    pipeline->due = pipeline->expected = 0;
+    pipeline->due = 0;
     pipeline->scan = (struct resp_scan){0};
     pipeline->sent = pipeline->taken = 0;
     buffer_free(&pipeline->output);
@@ -84,7 +85,7 @@ static void pause_rejected(struct redis_pipeline *pipeline, int64_t now) {
     }
     disconnect(pipeline);
     buffer_clear(&pipeline->input);
-    pipeline->sent = pipeline->taken = pipeline->expected = 0;
+    pipeline->sent = pipeline->taken = 0;
     pipeline->tried = 0;
     pipeline->state = PIPELINE_PAUSES;
     pipeline->deadline = now + RETRY_DELAY;
@@ -175,8 +176,11 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
         if (pipeline->state == PIPELINE_OPEN)
             pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     }
-    if (waiter != NULL)
+    pipeline->queued += command.length;
+    if (waiter != NULL) {
+        waiter->end = pipeline->queued;
         DL_APPEND(pipeline->waiters, waiter);
+    }
     return true;
 }
 
@@ -204,6 +208,24 @@ struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline) {
     return view_skip(queued, pipeline->sent);
 }
 
+/* May Redis send one more reply than `others` (0 or 1)?  It answers only a
+   command, or a login, that was sent to its last byte. */
+static bool may_reply(const struct redis_pipeline *pipeline, size_t others) {
+    const struct redis_waiter *waiter = pipeline->waiters;
+    size_t unsent = pipeline->output.length - pipeline->sent;
+
+    if (pipeline->handshake > 0)
+        return pipeline->handshake > others &&
+               pipeline->sent >= pipeline->login;
+    if (pipeline->due <= others)
+        return false;
+    if (waiter == NULL) /* there is only one command */
+        return unsent == 0;
+    if (others > 0)
+        waiter = waiter->next;
+    return unsent <= pipeline->queued - waiter->end;
+}
+
 void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now) {
     /* A socket that is still connecting returns EAGAIN as well.  If Redis has
@@ -223,13 +245,10 @@ void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
        the login and the first command after it have one time limit together. */
     bool after_login = pipeline->handshake == 0 && pipeline->login > 0;
     pipeline->state = PIPELINE_OPEN;
-    if (pipeline->expected == 0 && !after_login)
+    if (!after_login && !may_reply(pipeline, 0))
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     if (after_login)
         pipeline->login = 0;
-    /* After a short write this also counts commands that were not sent yet. */
-    pipeline->expected =
-        pipeline->handshake > 0 ? pipeline->handshake : pipeline->due;
     pipeline->sent += (size_t)result;
     drop_answered_commands(pipeline);
 }
@@ -310,12 +329,11 @@ static bool accept_reply(struct redis_pipeline *pipeline,
     }
     /* If there is one reply too many, it is unknown which reply that is. */
     bool surplus = pipeline->input.length > pipeline->taken;
-    if (pipeline->expected == 0 || (pipeline->expected == 1 && surplus)) {
+    if (!may_reply(pipeline, 0) || (surplus && !may_reply(pipeline, 1))) {
         fail_connection(pipeline, REDIS_UNEXPECTED, now);
         return false;
     }
     pipeline->has_replied = true;
-    pipeline->expected--;
     bool login = pipeline->handshake > 0;
     if (login && reply->type != RESP_STATUS) {
         fail_server(pipeline, reply->text, now);

@@ -18,6 +18,7 @@
 /* A part of the data of a connection or coroutine that waits for a reply. */
 struct redis_waiter {
     struct redis_waiter *prev, *next;
+    size_t end; /* the pipeline's `queued` after the waiter's command */
 };
 
 struct redis_pipeline {
@@ -49,7 +50,7 @@ struct redis_pipeline {
     struct redis_waiter *waiters; /* in the order of the replies */
     struct redis_waiter *failing; /* the last waiter that gets no reply */
     size_t due;                   /* awaited replies to commands */
-    size_t expected;              /* awaited replies after the last write */
+    size_t queued;                /* bytes of all commands so far */
     int64_t deadline; /* the deadline of the connection or of the next reply */
     struct buffer output;  /* commands, the sent ones first */
     size_t sent;           /* output bytes already sent, but still kept */

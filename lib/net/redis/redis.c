@@ -211,6 +211,7 @@ bool redis_replied_recently(const struct redis_server *server, int64_t begun) {
 
 void redis_report_failure(const struct redis_server *server, struct view reason,
                           int64_t now) {
+    atomic_store(&server->shared->failed_at, now);
     redis_log(server, &server->shared->failure, "failed on one connection",
               reason, now);
 }

@@ -22,6 +22,7 @@ struct redis_shared {
     _Atomic unsigned address;   /* the last address that answered */
     _Atomic int64_t retry_at;   /* the next attempt while Redis is down */
     _Atomic int64_t replied_at; /* the last reply to any process; 0: none yet */
+    _Atomic int64_t failed_at;  /* the last failure of one connection */
     struct log_limit unavailable, available, failure, unexpected; /* messages */
 };
 

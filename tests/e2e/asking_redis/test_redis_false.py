@@ -4,6 +4,7 @@ requests are served."""
 
 import contextlib
 import itertools
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 
 from bench.host.project import toml_of
 
-from ..claims import CLOSE, crowd, of, shared
+from ..claims import CLOSE, crowd, of, shared, statuses
 from ..client import Client, fetch, request, sign
 from ..conftest import Start
 from ..harness import Server
@@ -32,6 +33,8 @@ from ..timing import PACE, TIMEOUT, undisturbed, undisturbed_test, wait_until
 
 # More requests of one client than an event loop answers in one iteration.
 PIPELINED = 20
+SEND_BUFFER = Path("/proc/sys/net/ipv4/tcp_wmem")
+"""The minimum, initial and maximum size of a send buffer in bytes: tcp(7)."""
 
 
 def _says(data: bytes, close: bool = False) -> Script:
@@ -224,6 +227,23 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
         _assert_alive(server)
 
 
+@of("preforking", "poll", "epoll")
+@pytest.mark.usefixtures("own_network")
+def test_no_success_by_an_early_reply(start: Start) -> None:
+    """A reply that comes before the whole command was sent does not confirm the remark."""
+    SEND_BUFFER.write_text("1 1 1")  # so the kernel takes only a part of the command
+
+    def script(conversation: Conversation) -> None:
+        conversation.has_more(None)
+        conversation.send(b":1\r\n")
+
+    with FalseRedis(script) as false:
+        false.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        server = start("--workers", "1", redis=false.url)
+        assert sign(server, "A", "\U0001f600" * 1000).status == 503
+        assert "too early" in server.stderr
+
+
 def test_wrong_type_for_one_of_many(start: Start) -> None:
     """After a reply of a wrong type, no waiting client gets another client's reply."""
 
@@ -277,7 +297,7 @@ def test_replies_in_their_order(start: Start) -> None:
 
 def _trickles(conversation: Conversation) -> None:
     while conversation.receive():
-        conversation.send(b"$100000\r\n")
+        conversation.send(b"*1\r\n$100000\r\n")
         while conversation.send(b"x"):
             time.sleep(0.1)
 
@@ -386,6 +406,9 @@ def test_large_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
         response = fetch(server, "/guestbook")
         assert (response.status, response.field("Retry-After")) == (502, None)
         assert fetch(server, "/go/none").status == 404
+    client.do("SET", "link:long", "/" * 10_000)
+    assert fetch(server, "/go/long").status == 502
+    assert "the reply is too large and was skipped" in server.stderr
     assert client.connections() == before
 
 
@@ -413,6 +436,16 @@ def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> No
     assert "unavailable" not in server.stderr, server.stderr
     assert set(statuses) <= {302, 503}
     assert statuses.count(503) <= 50 * 8, server.stderr
+
+
+@of("preforking")
+def test_a_kill_fails_one_request(start: Start, own: PrivateRedis) -> None:
+    """After the first failure, the other workers check their connections before they use them."""
+    server = start("--workers", "8", redis=own.url())
+    killer = own.client()
+    for _ in range(5):
+        assert statuses(server, "/go/none", 40, at_once=1)[503] <= 1
+        killer.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
 @of("preforking", "epoll")

@@ -19,6 +19,7 @@ from bench.grade.stages import redis as redis_checks
 from bench.grade.stages import situations
 from bench.grade.stages.answering import files
 from bench.grade.stages.comparing import BROKEN, OPEN, Requests, difference
+from bench.grade.stages.racing import THREADS
 from bench.grade.stages.situations import Situation, act
 from bench.grade.trying import Stage, World
 from bench.host.signals import SignalWatch
@@ -183,3 +184,10 @@ def test_a_fault_is_proven_before_the_other_checks_use_up_the_time(
     world = World(CheckRunner(scene, 1, False), [Stage("a", "b", trials)], lambda: 0.0)
     findings = [world.check(one).finding for one in trials]
     assert [one and one.proof for one in findings] == [["recv() = 0"], []]
+
+
+def test_a_crash_with_the_thread_sanitizer_is_a_report() -> None:
+    said = "SUMMARY: ThreadSanitizer: SEGV ../tsan/tsan_interface.cpp:67 in unsigned long load"
+    found = THREADS.summary.search(said)
+    assert found
+    assert found.groups() == ("SEGV", "tsan_interface.cpp:67", "unsigned")

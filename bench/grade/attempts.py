@@ -16,7 +16,15 @@ from typing import NamedTuple
 
 import redis
 
-from bench.grade.findings import TRACE, CheckOutcome, Failed, FaultName, NotHere, excerpt
+from bench.grade.findings import (
+    TRACE,
+    CheckOutcome,
+    Failed,
+    FaultName,
+    NotHere,
+    excerpt,
+    shorter,
+)
 from bench.grade.inspection import require_restored
 from bench.grade.sandbox import REDIS_LIMITS, Limits
 from bench.grade.scene import Scene
@@ -55,7 +63,8 @@ class Trial:
     """The divisor of the server's timeouts. On a busy machine a client may exceed such a timeout;
     therefore a check with a missing or wrong response is repeated."""
     gate: bool = False
-    """Whether this check runs before all others. If it fails, only `also_closed` checks run."""
+    """Whether this check runs before all others. If it fails and no correct file came
+    (`Scene.sent_file`), only `also_closed` checks run."""
     also_closed: bool = False
     """Whether the check runs even after a failed gate, to find the cause. Then a pass gives no
     points."""
@@ -114,6 +123,8 @@ class CheckRunner:
     can_trace: bool = field(default_factory=can_trace)
     served: bool = False
     """Whether the server has printed its url at least once."""
+    sent_file: bool = False
+    """Whether a file came correctly in a gate check."""
     took: list[tuple[float, Trial]] = field(default_factory=list)
     """The duration of each attempt in seconds, and its check."""
     _pages: bool = False
@@ -188,7 +199,8 @@ class CheckRunner:
             try:
                 yield scene
             except Failed as failed:
-                failed.since = scene.ready
+                self.sent_file |= scene.sent_file
+                failed.since, failed.redis_port = scene.ready, scene.redis_port
                 raise
 
     def _once(
@@ -234,7 +246,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
     if failed.proof[1] or failed.fault == "by-nature":
         return failed
     if locked := () if waits_idle else failed.locked or kept_lock(scene.pids()):
-        seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
+        seen = f"{failed.seen}; threads of the server that wait for the same lock: {len(locked)}"
         return Failed("lock-kept", seen, proof=(PROC, locked))
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
     if "futex" in refused and waits_for_redis(scene):
@@ -248,9 +260,11 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
     # The C library ends the process with SIGABRT if a call that the library needs is refused.
     if died and not (unlisted and all("SIGABRT" in line for line in died)):
         how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
-        seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
+        meanwhile = f"; meanwhile a process of the server was killed by {how}"
+        seen = failed.seen + ("" if how in failed.seen else meanwhile)
         fault: FaultName = "sigpipe" if how == "SIGPIPE" else "crash"
-        return Failed(fault, seen, proof=(TRACE, died))
+        lines = [shorter(line, scene.ready, scene.redis_port) for line in died]  # one per thread
+        return Failed(fault, seen, proof=(TRACE, lines))
     if unlisted:
         name = unlisted[0]
         seen = f"the server reported that the system call {name} is not in its list; {failed.seen}"

@@ -101,6 +101,8 @@ class Failed(Exception):
     """A proof other than the trace: its origin and its lines."""
     since: float = 0
     """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
+    redis_port: int | None = None
+    """The port of the server's Redis, to name these connections in a trace."""
     locked: Sequence[str] = ()
     """The threads that waited for the same lock when no response came (`kept_lock`)."""
     afterwards: bool = False
@@ -234,7 +236,7 @@ def excerpt(trace: Path, failed: Failed) -> list[str]:
     if len(about) > MOST_LINES:
         half = MOST_LINES // 2
         about = [*about[:half], f"... {len(about) - 2 * half} more ...", *about[-half:]]
-    return [shorter(line, failed.since) for line in about]
+    return [shorter(line, failed.since, failed.redis_port) for line in about]
 
 
 def _when(line: str) -> float:
@@ -243,9 +245,10 @@ def _when(line: str) -> float:
     return float(match[1]) if match else 0.0
 
 
-def shorter(line: str, since: float) -> str:
+def shorter(line: str, since: float, redis_port: int | None) -> str:
     """Return a line of strace with short names of sockets and files, and seconds after `since`."""
     line = re.sub(r"^(\d+) +\S+", rf"\1 {max(0.0, _when(line) - since):6.3f}", line)
+    line = re.sub(rf"<TCP:\[[^\]>]*->[^\]>]*:{redis_port}\]>", "<Redis>", line)
     line = re.sub(r"<TCP:\[[^\]>]*:\d+->[^\]>]*:(\d+)\]>", r"<client \1>", line)
     line = re.sub(r"(--- SIGSYS) \{.*si_syscall=__NR_(\w+).*", r"\1: \2 was refused ---", line)
     line = re.sub(r"<TCP:\[\d+\]>", "<socket>", line)

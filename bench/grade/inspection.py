@@ -164,7 +164,7 @@ def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
         died += [f"exit status {words[-1]}" for words in exited if int(words[0]) in before]
     if died:
         how = ", ".join(sorted(set(died)))
-        seen = f"{what}; {len(died)} processes of the server ended meanwhile ({how})"
+        seen = f"{what}; meanwhile a process of the server ended ({how})"
         raise Failed("sigpipe" if "SIGPIPE" in died else "crash", seen)
 
 
@@ -193,13 +193,13 @@ def require_closed(
     scene: Scene, seen: str, which: str = "without a client", most: int = SLACK
 ) -> None:
     """Raise Failed if more than `most` useless descriptors stay open. `seen`: see `Failed`."""
-    left = f"{seen}; {{}} descriptors {which} are still open"
+    left = f"{seen}; descriptors {which} that are still open: {{}}"
     require_few(scene, partial(useless_descriptors, scene), most, "descriptor-leak", left)
 
 
 def require_reaped(scene: Scene, seen: str) -> None:
     """Raise Failed if the server has zombies. `seen`: see `Failed`."""
-    left = f"{seen}; {{}} ended child processes are still in the process table (state Z)"
+    left = f"{seen}; ended child processes in the process table (state Z): {{}}"
     require_few(scene, lambda: sum(map(is_zombie, scene.pids())), 0, "zombies", left)
 
 

@@ -17,6 +17,7 @@ from bench.grade.server import GradedServer
 from bench.grade.threads import kept_lock
 from bench.host.sockets import end
 from bench.load.client import Client, NoAnswer, NotHttp, Response, request
+from bench.records.words import plural
 from bench.services.redis_server import PrivateRedis, SlowRedis
 
 CLOSE = "Connection: close"
@@ -49,6 +50,8 @@ class Scene(GradedServer):
     """The number of connections to Redis that were open when the grader killed Redis."""
     built: Built | None = None
     """The copy of the sources, from which the server can be built with other flags."""
+    sent_file: bool = False
+    """Whether the server has sent a correct file, set by the gate check."""
     answered: list[int] = field(default_factory=list)
     """The statuses of the final responses (not 1xx) that clients have received with `talk`."""
 
@@ -118,8 +121,8 @@ class Scene(GradedServer):
             if (extra := received.find(b"HTTP/1.")) > 0:
                 raise Failed(
                     "wrong-length",
-                    f"{extra} bytes came after the Content-Length bytes of the previous response: "
-                    f"{received[: min(extra, 40)]!r}",
+                    f"{plural(extra, 'byte')} came after the Content-Length bytes of the previous "
+                    f"response: {received[: min(extra, 40)]!r}",
                     client.port,
                 ) from error
             first = data.split(b"\r\n", 1)[0]

@@ -26,6 +26,8 @@ AT_ONCE = 8
 SLOWER = 1.5
 """A server is too slow if its checks take this many times the usual time, and the time limit
 prevents some checks."""
+SANITIZED = {"data-race", "sanitizer-error"}
+"""Faults that a sanitizer has reported."""
 LANES = 2
 """The lanes of a check: one for the graded server, one for the reference server."""
 
@@ -61,8 +63,10 @@ class World:
     """The stages to report, with the checks to report."""
     others_busy: Callable[[], float] = field(default_factory=busy_others)
     """Returns the share of all CPU time that other programs have used."""
-    _first: dict[Trial, Attempt | None] = field(default_factory=dict)
+    _first: dict[Trial, list[Attempt]] = field(default_factory=dict)
     """The first attempts of the checks that are run at the same time."""
+    _traced: dict[FaultName, int] = field(default_factory=dict)
+    """For each fault the place of the first check that `_in_lane` has repeated."""
     _early: dict[Trial, CheckOutcome] = field(default_factory=dict)
     """Outcomes of judged checks whose place in the report is later."""
     _closed: str = ""
@@ -89,25 +93,42 @@ class World:
 
     def _run_together(self) -> None:
         """Make the first attempts of the checks that can run at the same time. Judge faults that
-        may cause many others first, so that the others count as consequences."""
+        may cause many others first, so that the others count as consequences. Begin with reports of
+        sanitizers, and end with crashes, which other faults may explain."""
         every = [one for stage in self.selected for one in stage.checks]
         together = [one for one in every if not (one.gate or one.alone)]
         longest_first = sorted(together, key=lambda one: -one.seconds)
         with ThreadPoolExecutor(AT_ONCE) as lanes:
             begun = {
-                one: lanes.submit(self.runner.attempt, one, again=False, lane=LANES * number)
+                one: lanes.submit(self._in_lane, one, together.index(one), LANES * number)
                 for number, one in enumerate(longest_first, 1)
             }
         self._first = {one: attempt.result() for one, attempt in begun.items()}
         bury_orphans()
         causes = [
-            (first.failed.fault == "crash", one)  # other faults may explain a crash
-            for one in together
-            if (first := self._first[one]) and first.failed
-            if FILE.breaks_service(first.failed.fault)
+            (failed.fault not in SANITIZED, failed.fault == "crash", place)
+            for place, one in enumerate(together)
+            if self._first[one] and (failed := self._first[one][0].failed)
+            if FILE.breaks_service(failed.fault)
         ]
-        for _, one in sorted(causes, key=itemgetter(0)):
-            self._early[one] = self._outcome(one)
+        for *_, place in sorted(causes):
+            self._early[together[place]] = self._outcome(together[place])
+
+    def _in_lane(self, check: Trial, place: int, lane: int) -> list[Attempt]:
+        """Run a check once. If it finds a fault that may cause many others, and no check before
+        this `place` has found it, repeat the check with a trace at once: with such a fault the
+        other checks may use up the time for a proof."""
+        attempts = [self.runner.attempt(check, again=False, lane=lane)]
+        failed = attempts[0].failed if attempts[0] else None
+        if (
+            failed
+            and (failed.sure and not failed.proof[1])
+            and FILE.breaks_service(failed.fault)
+            and place < self._traced.get(failed.fault, place + 1)
+        ):
+            self._traced[failed.fault] = place
+            attempts.append(self.runner.attempt(check, again=True, lane=lane))
+        return [one for one in attempts if one]
 
     def _outcome(self, check: Trial) -> CheckOutcome:
         """Run a check and return its outcome. Repeat the check after a failure, to exclude a busy
@@ -138,14 +159,11 @@ class World:
 
     def _attempts(self, check: Trial) -> list[Attempt]:
         """Run a check as often as necessary, within the time limit."""
-        known = check in self._first
-        further = self._first[check] if known else self.runner.attempt(check, again=False)
-        attempts = []
-        while further:
+        attempts = self._first.get(check)
+        if attempts is None:
+            attempts = [one for one in (self.runner.attempt(check, again=False),) if one]
+        while self._must_repeat(attempts) and (further := self.runner.attempt(check, again=True)):
             attempts.append(further)
-            further = (
-                self.runner.attempt(check, again=True) if self._must_repeat(attempts) else None
-            )
         return attempts
 
     def _too_slow(self) -> Failed:
@@ -182,9 +200,10 @@ class World:
             outcome.came, outcome.points = "follows", check.points
         else:
             self._found.append(cause.fault)
-        never = cause.fault == "never-serves"
-        if check.gate or (never and not self.runner.served):
-            self._closed = "the server does not start" if never else "the server serves no file yet"
+        if cause.fault == "never-serves" and (check.gate or not self.runner.served):
+            self._closed = "the server does not start"
+        elif check.gate and not self.runner.sent_file:
+            self._closed = f"the check `{check.name}` failed, and no file came correctly"
         return outcome
 
     def _cause_of(self, failed: Failed) -> str:

@@ -33,8 +33,11 @@ def files(scene: Scene) -> None:
     """The server sends small files, requested in random order."""
     paths = list(scene.site.small)
     scene.dice.shuffle(paths)
+    answers = {}
     try:
-        answers = {path: scene.get(path) for path in paths}
+        for path in paths:
+            answers[path] = scene.get(path)
+            scene.sent_file |= not scene.site.file(path).wrong(answers[path])
     except Failed:
         scene.stop()
         with scene.of(scene.server).started() as new:
@@ -101,8 +104,8 @@ def children_end(scene: Scene, least: int = CHILDREN // 2) -> None:
     # If workers are replaced after each client, their number stays the same.
     more = len(scene.pids()) - len(before)
     if len(processes := left()) >= least and more >= least:
-        seen = f"{CHILDREN} clients came, one after another; all have left, but {len(processes)} "
-        seen += "new processes wait for clients"
+        seen = f"{CHILDREN} clients came, one after another; all have left, and the number of new "
+        seen += f"processes that wait for clients is {len(processes)}"
         proof = "/proc/PID/syscall: process, call", processes
         raise Failed("child-accepts", seen, sure=False, proof=proof)
 

@@ -95,7 +95,7 @@ def _next(
     try:
         answer = scene.talk(client, b"", one.method, faults[0])
     except Failed as failed:
-        failed.seen = f"{named.name}: {failed.seen}"
+        failed.seen = f"{named.name.rstrip(',')}: {failed.seen}"
         raise
     scene.require(named, answer, faults[1], client.port)
     return answer

@@ -55,7 +55,7 @@ UNAVAILABLE = {502, 503}
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BROKEN = b"\r\nthe connection was reset"
 OPEN = b"\r\nthe connection stayed open"
-"""Texts that replace the end of a connection without FIN: after a reset, and after a timeout."""
+"""Marks after the received bytes if the connection ended without FIN: by a reset, by a timeout."""
 
 
 class Sent(NamedTuple):
@@ -322,8 +322,21 @@ def rest(client: Client) -> bytes:
     return DATE.sub(b"", received) + how
 
 
+def parted(received: bytes) -> tuple[bytes, str]:
+    """Return the received bytes without BROKEN or OPEN, and the end of the connection in words."""
+    data = received.removesuffix(BROKEN).removesuffix(OPEN)
+    return data, received[len(data) :].decode().strip() or "the connection ended"
+
+
 def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool = True) -> Failed:
     """Return the failure of a server that sends wrong bytes. `what`: the requests in words."""
+    (mine, end), (its, usual) = parted(mine), parted(its)
+    reference = f"the reference server ({REFERENCE})"
+    if mine == its:
+        equal = f"the same {len(its)} bytes" if its else "no byte,"
+        seen = f"{what} was answered with {equal} as by {reference}, but {end}"
+        return Failed(fault, seen, sure=sure)
+    end = "" if end == usual else f", and {end}"
     lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
     differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
     # Different bytes of a body explain more than a different Content-Length.
@@ -331,10 +344,11 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
     same = takewhile(lambda pair: pair[0] == pair[1], zip(here, right, strict=False))
     begin = max(0, sum(1 for _ in same) - SHOWN_BEFORE)
     here, right = (one[begin : begin + SHOWN] for one in (here, right))
+    answer = repr(here) if mine else "with no byte"
     return Failed(
         fault,
-        f"{what} was answered {here!r}; the reference server ({REFERENCE}) answers {right!r} "
-        f"({len(mine)} and {len(its)} bytes in all)",
+        f"{what} was answered {answer}{end}; {reference} answers {right!r} (bytes that the "
+        f"client read, without the date: {len(mine)} and {len(its)})",
         sure=sure,
     )
 
@@ -342,19 +356,19 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
 def cause(data: bytes, mine: bytes, its: bytes, later: bool = False) -> FaultName:
     """Return the fault of a response that differs from the correct one. `data`: the request;
     `later`: whether a response preceded this one on the connection."""
-    here, right = Response.of(mine), Response.of(its)
-    if here and right and here.announced == right.announced == len(right.body) > LARGE:
-        missing = len(right.body) - len(here.body.removesuffix(OPEN).removesuffix(BROKEN))
-        if missing > 0:
-            return "short-write"
+    received = parted(mine)[0]
+    here, right = Response.of(received), Response.of(parted(its)[0])
+    whole = len(right.body) if right else 0
+    if here and right and here.announced == right.announced == whole > max(LARGE, len(here.body)):
+        return "short-write"
     if later and mine.find(b"HTTP/1.", 0, STRAY) > 0:
         return "wrong-length"
-    if mine.endswith(OPEN) and len(mine) > len(OPEN):
+    if mine.endswith(OPEN) and received:
         return "never-closes" if here and here.closes else "ignores-end"
     if here is None or right is None:
-        return "no-answer" if mine in (b"", OPEN, BROKEN) else "bad-head"
+        return "bad-head" if received else "no-answer"
     got, wanted, needs_redis = here.status, right.status, b" /g" in data.split(b"\r\n")[0]
-    has_length = right.announced == len(right.body)
+    has_length = right.announced == whole
     found: list[tuple[bool, FaultName]] = [
         (wanted == 404 and got < 400, "wrong-answer"),
         (wanted in UNAVAILABLE and got < 400, "wrong-reply"),
@@ -365,6 +379,7 @@ def cause(data: bytes, mine: bytes, its: bytes, later: bool = False) -> FaultNam
         (got == wanted and here.closes > right.closes, "not-kept"),
         (needs_redis and REMARK in right.body and REMARK not in here.body, "no-redis"),
         (has_length and here.announced not in (None, len(here.body)), "wrong-length"),
+        (mine.endswith(BROKEN) and not its.endswith(BROKEN), "resets"),
     ]
     return next((name for holds, name in found if holds), "wrong-answer")
 

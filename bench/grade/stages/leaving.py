@@ -125,8 +125,8 @@ def left_open(scene: Scene) -> None:
         more = 4 * max(0, scene.tasks() - workers)  # a new worker may add pipes and socket pairs
         return max(0, len(channels(scene) - old) - more)
 
-    kinds = "pipes, socket pairs or event descriptors created meanwhile"
-    left = f"{seen}; {{}} {kinds} are still open"
+    kinds = "pipes, socket pairs or event descriptors that are still open"
+    left = f"{seen}; {kinds}: {{}}"
     require_few(scene, new, SLACK, "descriptor-leak", left)
     unsent_files(scene)
     redis(scene)
@@ -242,7 +242,7 @@ def workers_die(scene: Scene) -> None:
     if not killed:
         return
     late = f"{scene.timeout:.0f} s"
-    left = f"{len(killed)} processes were killed; {late} later {{}} are still in the process table"
+    left = f"{len(killed)} processes were killed; in the process table {late} later: {{}}"
     require_few(scene, lambda: len(killed & set(scene.pids())), 0, "zombies", left)
     seen = f"all {len(killed)} worker processes were killed; the next client got no response"
     with scene.unanswered("worker-not-replaced", f"{seen} within {late}", sure=True):

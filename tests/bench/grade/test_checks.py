@@ -29,7 +29,7 @@ from bench.grade.scene import Scene
 from bench.grade.server import TIMEOUT
 from bench.grade.stages import STAGES, comparing, situations
 from bench.grade.stages.clients import exchange, require_saved
-from bench.grade.stages.comparing import LARGE, OPEN, REMARK, Pair, Requests, Sent, cause
+from bench.grade.stages.comparing import BROKEN, LARGE, OPEN, REMARK, Pair, Requests, Sent, cause
 from bench.grade.stages.racing import MORE_TIMEOUT
 from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps, take
 from bench.grade.stages.situations import FILE as SITUATIONS
@@ -243,16 +243,22 @@ def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: boo
     assert all(not left for left in ways.values())
 
 
-def test_a_cause_is_judged_before_its_consequences(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("earlier", "cause"),
+    [("no-answer", "closes-twice"), ("lost-wakeup", "data-race"), ("workers-stuck", "data-race")],
+)
+def test_a_cause_is_judged_before_its_consequences(
+    monkeypatch: pytest.MonkeyPatch, earlier: Any, cause: Any
+) -> None:
     """A check that failed because of a later check's fault costs no points."""
     ways: dict[str, list[object]] = {
-        "earlier": [Failed("no-answer", "late", sure=False)],
-        "cause": [Failed("closes-twice", "EBADF", proof=("", ["close(7) = -1 EBADF"]))],
+        "earlier": [Failed(earlier, "late", sure=False)],
+        "cause": [Failed(cause, "EBADF", proof=("", ["close(7) = -1 EBADF"]))],
     }
     world = together_world(monkeypatch, ways, apart=True)
     came = [world.check(check) for check in world.selected[0].checks]
     assert [(one.came, one.points) for one in came] == [("follows", 2), ("failed", 0)]
-    assert came[0].finding.follows == "closes-twice"
+    assert came[0].finding.follows == cause
 
 
 def test_checks_that_run_at_the_same_time_share_no_redis(tmp_path: Path) -> None:
@@ -388,6 +394,7 @@ LARGE_FILE = GOOD.replace(b"1\r", b"%d\r" % (LARGE + 1)) + bytes(LARGE + 1)
         (b"/guestbook", GOOD, GOOD + REMARK, "no-redis"),
         (b"/", BAD.replace(b"Connection", b"X"), BAD, "never-closes"),
         (b"/", LARGE_FILE[:-1] + OPEN, LARGE_FILE, "short-write"),
+        (b"/", GOOD + b"x" + BROKEN, GOOD + b"x", "resets"),
     ],
 )
 def test_a_difference_from_the_reference_server_is_named(
@@ -458,8 +465,9 @@ def test_a_difference_in_a_situation_is_named(
         for got in (mine, its)
     )
     with pytest.raises(Failed) as found:
-        take(pair, actors, b"ask a GET /guestbook HTTP/1.1", usual)
+        take(pair, actors, b"ask a GET /guestbook HTTP/1.1\r\nHost: a", usual)
     assert found.value.fault == fault
+    assert found.value.seen.startswith("`GET /guestbook HTTP/1.1` of client a was answered ")
 
 
 def answered_scene(folder: Path, seed: int = 1) -> Any:

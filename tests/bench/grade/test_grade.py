@@ -226,6 +226,16 @@ def test_a_known_fault_is_called_by_its_name(
 
 
 @pytest.mark.slow
+def test_a_server_that_never_uses_redis_is_not_blamed_for_an_outage(tmp_path: Path) -> None:
+    """Before Redis goes down, a failure says that the server does not use Redis. 5 s."""
+    server = next(patch for patch in PATCHES if patch.fault == "no-redis").apply(tmp_path)
+    found = grade(
+        server, "--only", "each client gets its own reply", "Redis is down", "Redis is back"
+    )
+    assert {*found.faults} == {"no-redis"}, told(found)
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can set the daemon's user")
 def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
     orphans = next(patch for patch in PATCHES if patch.fault == "orphans")

@@ -119,8 +119,8 @@ void server_start(struct server *server,
     if (options->user != NULL)
         change_user(options->user);
     app_open(&server->app, options->root);
-    server->counters = statistics_create(options->workers);
     server->refusals = shared_allocate(sizeof *server->refusals);
+    server->counters = statistics_create(options->workers);
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) reports no child */

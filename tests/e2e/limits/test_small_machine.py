@@ -234,6 +234,7 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
 
 
 @of("epoll")
+@pytest.mark.plain_build("the search for leaks needs one more process")
 def test_no_process_for_the_log_writer(small_user: Callable[..., Server]) -> None:
     """The server starts, writes its log itself, and reports the effect of this."""
     with small_user(1, 1, "--log") as server:

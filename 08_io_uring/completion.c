@@ -219,7 +219,7 @@ static bool accept_another(struct evented *evented, struct client *client) {
         return false;
     if (server_accept(evented->server, SOCK_NONBLOCK, client))
         return true;
-    if (errno != EAGAIN) /* out of descriptors or memory */
+    if (errno != EAGAIN) /* usually out of descriptors or memory */
         evented_pause_accepting(evented);
     return false;
 }

@@ -136,8 +136,10 @@
 /* The pause before a failed call such as accept() is repeated, and the interval
    at which a stopping parent checks whether its children have ended. */
 #define RETRY_DELAY        20
-/* A message that may come for days is logged once in this time at most. */
+/* A message that may come for days is logged once in this time at most, and
+   with another reason at once, but with at most LOG_REASONS reasons. */
 #define LOG_INTERVAL       60000
+#define LOG_REASONS        8
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
    interval (STOP_TIMEOUT is a multiple of it).  A thread that waits for a
    connection to Redis checks at least as often. */

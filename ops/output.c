@@ -2,7 +2,8 @@
 /*
  * Writes to standard output and standard error.  A slow reader cannot stop the
  * server: each write(2) returns at once.  A line that cannot be written now is
- * dropped and counted; the count is printed before the next line.
+ * dropped and counted; the count is printed before the next line, and at the
+ * end.
  *
  * The kind of descriptor decides how a write avoids waiting:
  *
@@ -14,6 +15,7 @@
  *                      child process (the log writer) writes to the file, and
  *                      the server writes to a pipe without waiting.
  *
+ * If the log writer is killed, the server reports that and writes to the file.
  * A pipe or terminal that the server may not open gets a log writer as well.
  * Without --log a file gets no log writer: its lines are rare, and a file
  * system that hangs stops the process.  The log writer is not confined.
@@ -21,6 +23,7 @@
 #include "limits.h"
 #include "ops.h"
 #include "process/clock.h"
+#include "process/log.h"
 #include "process/shared.h"
 #include "start.h"
 
@@ -32,6 +35,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -42,6 +46,7 @@
 struct loss {
     _Atomic unsigned lines; /* dropped since the last count was printed */
     _Atomic bool partial;   /* the last line was written in part */
+    _Atomic bool killed;    /* the end of the log writer was reported */
 };
 
 static struct loss own[STDERR_FILENO + 1], *losses = own;
@@ -49,6 +54,7 @@ static struct {
     bool is_socket;
     bool needs_writer;
     pid_t writer; /* the process id of the log writer; 0: none */
+    int file;     /* where the log writer writes */
 } outputs[STDERR_FILENO + 1];
 
 /* ---- The start ---- */
@@ -139,6 +145,9 @@ static int start_writer(int descriptor) {
                 WRITER_PIPE_SIZE); /* otherwise the pipe has 64 KB */
     if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return -1;
+    outputs[descriptor].file = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (outputs[descriptor].file < 0)
+        return -1;
     outputs[descriptor].writer = fork();
     if (outputs[descriptor].writer == 0)
         run_log_writer(descriptor, ends[0]);
@@ -150,9 +159,19 @@ static int start_writer(int descriptor) {
 }
 
 int output_start_writers(void) {
-    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
-        if (outputs[i].needs_writer && start_writer(i) < 0 && errno != EAGAIN)
+    struct log_limit once = {0};
+
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
+        if (!outputs[i].needs_writer || start_writer(i) >= 0)
+            continue;
+        if (errno != EAGAIN)
             return -1;
+        log_limited(&once,
+                    "cannot start a log writer (%s), so a slow disk may delay "
+                    "responses; allow more processes",
+                    strerror(errno));
+        break; /* the second one could not be started, either */
+    }
     return 0;
 }
 
@@ -172,10 +191,25 @@ void ops_end(void) {
 
 /* ---- Printing ---- */
 
+static void report_killed_writer(int descriptor) {
+    struct log_limit once = {0};
+
+    if (!atomic_exchange(&losses[descriptor].killed, true))
+        log_limited(&once,
+                    "the log writer for standard %s was killed: lines may be "
+                    "missing, and a slow disk may delay responses; restart the "
+                    "server",
+                    descriptor == STDOUT_FILENO ? "output" : "error");
+}
+
 static ssize_t write_now(int descriptor, const char *text, size_t length) {
     if (outputs[descriptor].is_socket)
         return send(descriptor, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return write(descriptor, text, length);
+    ssize_t count = write(descriptor, text, length);
+    if (count >= 0 || errno != EPIPE || outputs[descriptor].writer <= 0)
+        return count;
+    report_killed_writer(descriptor);
+    return write(outputs[descriptor].file, text, length);
 }
 
 /* Counts the lines as lost and returns false, unless all bytes were written. */
@@ -183,14 +217,16 @@ static bool check_written(struct loss *loss, unsigned lines, size_t length,
                           ssize_t written) {
     if (written == (ssize_t)length)
         return true;
-    if (written > 0)
+    if (written > 0) {
         loss->partial = true;
+        errno = EAGAIN;
+    }
     atomic_fetch_add(&loss->lines, lines);
     return false;
 }
 
 /* Prints the count of lost lines, in only one process, and sets the count to 0.
-   Returns false if the count cannot be written now. */
+   Returns false with errno set if the count cannot be written now. */
 static bool print_loss(int descriptor, struct loss *loss) {
     unsigned lines = atomic_exchange(&loss->lines, 0);
     char text[200];
@@ -201,9 +237,10 @@ static bool print_loss(int descriptor, struct loss *loss) {
         atomic_exchange(&loss->partial, false); /* set before `lines` */
     int length =
         snprintf(text, sizeof text,
-                 "%s%.80s: %u lines were dropped here, because they "
-                 "could not be written at once\n",
-                 partial ? "\n" : "", program_invocation_short_name, lines);
+                 "%s%.80s: %u %s dropped here, because output could not be "
+                 "written at once\n",
+                 partial ? "\n" : "", program_invocation_short_name, lines,
+                 lines == 1 ? "line was" : "lines were");
     ssize_t written = write_now(descriptor, text, (size_t)length);
     if (check_written(loss, lines, (size_t)length, written))
         return true;
@@ -223,24 +260,36 @@ void output_line(int descriptor, const char *line, size_t length) {
     check_written(loss, 1, length, write_now(descriptor, line, length));
 }
 
-void output_text(int descriptor, const char *text, size_t length) {
-    int64_t now, until = clock_milliseconds() + OUTPUT_TIMEOUT;
+/* Called after a failed write.  Waits until the descriptor is writable. Returns
+   false if time is up, or if another try would fail, too. */
+static bool may_try_again(int descriptor, int64_t until) {
+    int64_t now = clock_milliseconds();
     struct pollfd entry = {.fd = descriptor, .events = POLLOUT};
-    const char *start = text;
 
-    while (length > 0 && (now = clock_milliseconds()) < until) {
-        ssize_t count = write_now(descriptor, text, length);
-        if (count > 0) {
-            text += count;
-            length -= (size_t)count;
-        } else if (count < 0 && errno == EAGAIN) {
-            poll(&entry, 1, (int)(until - now));
-        } else if (errno != EINTR) {
+    if (now >= until || (errno != EAGAIN && errno != EINTR))
+        return false;
+    poll(&entry, 1, (int)(until - now));
+    return true;
+}
+
+/* First prints both counts of lost lines: this text may be the last one. */
+void output_text(int descriptor, const char *text, size_t length) {
+    int64_t until = clock_milliseconds() + OUTPUT_TIMEOUT;
+    struct loss *loss = &losses[descriptor];
+    size_t done = 0;
+
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
+        while (!print_loss(i, &losses[i]) && may_try_again(i, until))
+            continue;
+    while (loss->lines == 0 && done < length) {
+        ssize_t count = write_now(descriptor, text + done, length - done);
+        if (count > 0)
+            done += (size_t)count;
+        else if (!may_try_again(descriptor, until))
             break;
-        }
     }
-    if (length > 0 && text > start && text[-1] != '\n')
-        losses[descriptor].partial = true;
-    for (size_t i = 0; i < length; i++)
-        losses[descriptor].lines += text[i] == '\n';
+    if (done > 0 && done < length && text[done - 1] != '\n')
+        loss->partial = true;
+    for (; done < length; done++)
+        loss->lines += text[done] == '\n';
 }

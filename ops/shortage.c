@@ -36,7 +36,7 @@ void shortage_report(const char *what) {
     int64_t now = clock_milliseconds();
 
     atomic_store(&shared->host.until, now + SHORTAGE);
-    if (log_count_message(&shared->host.log, now))
+    if (log_count_message(&shared->host.log, what, strlen(what), now))
         log_limited(
             &shared->host.log,
             "out of %s (%s); clients wait or are rejected; raise the limit",

@@ -17,8 +17,8 @@ void output_open(bool log);
 
 /* Starts the log writers that are needed.  Call this function after the user
    was changed, before any fork or thread.  If no process may be forked
-   (EAGAIN), write(2) may block.  Otherwise a failure returns -1 with errno
-   set. */
+   (EAGAIN), logs that write(2) may block.  Any other failure returns -1 with
+   errno set. */
 int output_start_writers(void);
 
 /* ---- shortage.c ---- */

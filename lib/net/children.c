@@ -166,12 +166,14 @@ static void log_crash(pid_t child, int status) {
 
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
-    if (log_count_message(&crashes, clock_milliseconds()))
+    const char *reason = strsignal(WTERMSIG(status));
+    if (log_count_message(&crashes, reason, strlen(reason),
+                          clock_milliseconds()))
         log_limited(
             &crashes,
             "child %d was ended by signal %d (%s); the kernel's log may "
             "show the reason (dmesg)",
-            (int)child, WTERMSIG(status), strsignal(WTERMSIG(status)));
+            (int)child, WTERMSIG(status), reason);
 }
 
 bool children_reap(struct children *children, bool wait, size_t *slot) {

@@ -106,7 +106,7 @@ static void accept_clients(struct evented *evented) {
             drive(evented, evented_adopt(evented, &client), true);
             continue;
         }
-        if (errno != EAGAIN) /* out of descriptors or memory */
+        if (errno != EAGAIN) /* usually out of descriptors or memory */
             evented_pause_accepting(evented);
         return;
     }

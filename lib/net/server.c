@@ -2,6 +2,7 @@
 #include "net/server.h"
 
 #include "config.h"
+#include "process/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -118,6 +119,7 @@ void server_start(struct server *server,
     if (options->user != NULL)
         change_user(options->user);
     app_open(&server->app, options->root);
+    server->refusals = shared_allocate(sizeof *server->refusals);
     server->counters = statistics_create(options->workers);
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
@@ -171,6 +173,37 @@ void server_adopt(const struct server *server, int socket,
         set_client_address(client, &from);
 }
 
+/* Returns whether to pause after this errno of accept4(2).  Sets errno to
+   EAGAIN if the next call may succeed, or if the server stops. */
+static bool check_accept_error(const struct server *server) {
+    int error = errno;
+    const char *reason = strerror(error);
+
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+        shortage_report("descriptors or memory");
+        return true;
+    case EINVAL: /* another process has shut the socket down */
+        errno = EAGAIN;
+        return true;
+    case EAGAIN:
+    case EINTR:
+    case ECONNABORTED: /* a waiting client has left */
+        errno = EAGAIN;
+        return false;
+    default: /* for example, the filter of a container forbids the call */
+        if (log_count_message(server->refusals, reason, strlen(reason),
+                              clock_milliseconds()))
+            log_limited(server->refusals,
+                        "cannot accept clients (%s), and tries again", reason);
+        errno = error;
+        return true;
+    }
+}
+
 bool server_accept(const struct server *server, int flags,
                    struct client *client) {
     struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
@@ -182,16 +215,7 @@ bool server_accept(const struct server *server, int flags,
         accept4(server->listener, log ? (struct sockaddr *)&from : NULL,
                 log ? &length : NULL, flags | SOCK_CLOEXEC);
     if (client->socket < 0) {
-        /* Otherwise a signal has come, or a waiting client has left. */
-        bool short_of_something = errno == EMFILE || errno == ENFILE ||
-                                  errno == ENOBUFS || errno == ENOMEM;
-        /* Another process has shut the socket down: the server stops. */
-        bool closed = errno == EINVAL;
-        if (short_of_something)
-            shortage_report("descriptors or memory");
-        else
-            errno = EAGAIN;
-        if ((short_of_something || closed) && (flags & SOCK_NONBLOCK) == 0)
+        if (check_accept_error(server) && (flags & SOCK_NONBLOCK) == 0)
             poll(NULL, 0, RETRY_DELAY); /* a client may disconnect meanwhile */
         return false;
     }

@@ -23,9 +23,10 @@ struct server {
     struct options options;
     struct app app;
     struct redis_server redis;
-    struct counters *counters; /* one for each of options.workers */
-    int listener;              /* where this process accepts */
-    int *listeners;            /* all: one, or one for each worker */
+    struct counters *counters;  /* one for each of options.workers */
+    struct log_limit *refusals; /* errors of accept4(2), for all processes */
+    int listener;               /* where this process accepts */
+    int *listeners;             /* all: one, or one for each worker */
     size_t listeners_count;
     FILE *notes; /* writes to `text`, which is printed */
     char *text;
@@ -55,9 +56,10 @@ void server_take_listener(struct server *server, size_t number);
 void server_make_listener_nonblocking(const struct server *server);
 
 /* Accepts a client at this process' listener, with the flags of accept4(2).
-   Returns false if there is no client (errno is EAGAIN), or if descriptors or
-   memory are exhausted.  If they are exhausted, or if the listener was shut
-   down, pauses for a RETRY_DELAY, unless the flags have SOCK_NONBLOCK. */
+   Returns false if there is no client (errno is EAGAIN), or after an error,
+   usually because descriptors or memory are exhausted.  After an error, or if
+   the listener was shut down, pauses for a RETRY_DELAY, unless the flags have
+   SOCK_NONBLOCK. */
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 

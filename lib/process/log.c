@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "process/log.h"
 
-#include "config.h"
 #include "ops.h"
 #include "process/clock.h"
 
@@ -14,9 +13,31 @@
 #include <string.h>
 #include <unistd.h>
 
-bool log_count_message(struct log_limit *limit, int64_t now) {
+/* Returns a hash of the bytes (FNV-1a), never 0. */
+static uint32_t hash_of(const char *bytes, size_t length) {
+    uint32_t hash = 2166136261U;
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)bytes[i]) * 16777619U;
+    return hash | 1;
+}
+
+bool log_count_message(struct log_limit *limit, const char *reason,
+                       size_t length, int64_t now) {
+    uint32_t hash = hash_of(reason, length);
+
     atomic_fetch_add(&limit->suppressed, 1);
-    return clock_claim(&limit->next_at, now, LOG_INTERVAL);
+    if (clock_claim(&limit->next_at, now, LOG_INTERVAL))
+        for (int i = 0; i < LOG_REASONS; i++)
+            atomic_store(&limit->reasons[i], 0);
+    for (int i = 0; i < LOG_REASONS; i++) {
+        uint32_t logged = 0;
+        if (atomic_compare_exchange_strong(&limit->reasons[i], &logged, hash))
+            return true;
+        if (logged == hash)
+            return false;
+    }
+    return false;
 }
 
 /* Redis or a client may have sent the text.  A terminal would execute control

@@ -3,8 +3,11 @@
 #ifndef PROCESS_LOG_H
 #define PROCESS_LOG_H
 
+#include "config.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Prints what failed and what to do, in one line, and exits 1. */
@@ -17,11 +20,14 @@ server_fatal(const char *format, ...);
 struct log_limit {
     _Atomic int64_t next_at; /* earliest time of the next line */
     _Atomic unsigned suppressed;
+    _Atomic uint32_t reasons[LOG_REASONS]; /* hashes of the logged ones; or 0 */
 };
 
-/* Counts a message that may be repeated for days.  Returns true if the message
-   must be logged: the first time, then at most once in a LOG_INTERVAL. */
-bool log_count_message(struct log_limit *limit, int64_t now);
+/* Counts a message that may be repeated for days, with a reason of `length`
+   bytes.  Returns true if the message must be logged.  In a LOG_INTERVAL each
+   reason is logged once, and at most LOG_REASONS different ones. */
+bool log_count_message(struct log_limit *limit, const char *reason,
+                       size_t length, int64_t now);
 
 /* Prints one line on standard error: the program's name, the text, and the
    number of such messages since the last line, if it is above 1.  Bytes of the

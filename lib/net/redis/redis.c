@@ -195,7 +195,7 @@ static void log_message(const struct redis_server *server,
 
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now) {
-    if (log_count_message(limit, now))
+    if (log_count_message(limit, why.data, why.length, now))
         log_message(server, limit, what, why);
 }
 

@@ -76,7 +76,7 @@ void redis_report_failure(const struct redis_server *server, struct view reason,
 /* Redis has rejected a command, or its reply cannot be used. */
 void redis_report_unexpected(const struct redis_server *server,
                              const struct resp_reply *reply);
-/* Logs a state that may last for days, once in a LOG_INTERVAL. */
+/* Logs a state that may last for days; see log_count_message(). */
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now);
 /* Counts requests that were answered without Redis, for the log. */

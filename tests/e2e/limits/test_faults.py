@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from ..claims import CLOSE, of_kind
+from ..claims import CLOSE, limit, of, of_kind
 from ..client import FORM, Client, EndOfStreamError, Response, fetch, form, request, sign
+from ..conftest import Start
 from ..faults import LIBRARY, SHORT, FaultyServer, faults
 from ..markup import part, remarks
 from ..redisbox import RedisClient
 from ..site import eighty_kilobytes, wait_until_settled
 from ..timing import wait_until
+from ..tracing import Trace, skip_unless_traceable
 
 pytestmark = pytest.mark.plain_build("a sanitizer's own library must be the first one")
 
@@ -172,6 +174,22 @@ def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
     plan.arm("sendmsg", 1, errno.EAGAIN)
     assert fetch(faulty, "/sorted").status == 200
     assert plan.disarm()
+
+
+@of("forking", "preforking", "threading", "epoll")
+def test_accept_is_forbidden(start: Start, tmp_path: Path) -> None:
+    """After an unusual error of accept4(2), the server logs the error once, and pauses before the
+    next call. Here the call fails for some time, as if the filter of a container forbids it."""
+    skip_unless_traceable()
+    # strace makes the call invalid, which the server's own filter would report.
+    server = start("--workers", "1", "--no-confinement", at_rest=True)
+    calls = 20
+    fault = ("-e", "trace=accept4", "-e", f"inject=accept4:error=EPERM:when=1..{calls}")
+    Trace(server, tmp_path / "trace", *fault)
+    begun = time.monotonic()
+    assert fetch(server, "/t/digits.txt").status == 200
+    assert time.monotonic() - begun > (calls - 1) * limit("RETRY_DELAY") / 1000
+    assert server.stderr.count("cannot accept clients (Operation not permitted)") == 1
 
 
 def test_a_rename_while_a_file_is_opened(faulty: FaultyServer) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""If nothing reads standard output or standard error, the server still answers. Takes about 10 s
-for a server; in three tests OUTPUT_TIMEOUT, one second, must pass."""
+"""If nothing reads standard output or standard error, the server still answers. Takes 1 to 4 s
+for a server."""
 
 import contextlib
 import fcntl
+import itertools
 import os
 import pty
 import re
@@ -19,23 +20,24 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
-from ..claims import of
+from ..claims import limit, of
 from ..client import fetch
 from ..conftest import Start
 from ..harness import Server
-from ..processes import has_signal
-from ..redisbox import PrivateRedis
+from ..processes import has_ended, has_signal
+from ..redisbox import FalseRedis, PrivateRedis, replying
 from ..small import fill, redirected
 from ..timing import PACE, TIMEOUT, wait_until
 
-# Servers with processes, threads and an event loop; all servers share the code for output.
-pytestmark = of("preforking", "prethreading", "epoll")
+# All servers share the code for output, but in each of them another call may wait for the reader.
+pytestmark = of("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
 LONG = "/t/none-" + "x" * 400
 Output = tuple[int, int]
 """The descriptor that the server writes to, and the descriptor that reads it."""
-DROPPED = re.compile(r"\w+: (\d+) lines were dropped here")
+DROPPED = re.compile(r"\w+: (\d+) lines? (?:was|were) dropped here")
 
 
 def _read_now(descriptor: int) -> str:
@@ -209,6 +211,43 @@ def test_log_on_a_disk_that_hangs(
     wait_until(lambda: server.stdout.count("\n") == 32, "all lines are in the log")
     wait_until(lambda: "unavailable: " in server.stderr, "the line about Redis is printed")
     server.finish()
+
+
+def _log_writers(server: Server) -> list[psutil.Process]:
+    """Return the children that have their own session."""
+    children = psutil.Process(server.pid).children()
+    return [child for child in children if os.getsid(child.pid) == child.pid]
+
+
+@of("preforking", "epoll")
+def test_log_writer_is_killed(start: Start) -> None:
+    """The server reports the killed process once for each log, and logs all later lines."""
+    server = start("--log", "--workers", "2")
+    wait_until(lambda: len(_log_writers(server)) == 2, "the log writers run")
+    _ask(server, "/t/digits.txt", 5)
+    for writer in _log_writers(server):
+        writer.kill()
+        wait_until(lambda pid=writer.pid: has_ended(pid), "the log writer has ended")
+    _ask(server, "/t/digits.txt", 5)
+    assert server.stdout.count("\n") == 10
+    for name in ("output", "error"):
+        assert server.stderr.count(f"the log writer for standard {name} was killed") == 1
+    server.finish()
+
+
+@of("preforking")
+def test_each_reason_is_logged(start: Start) -> None:
+    """A new reason is logged at once, although the same message was just logged. The number of
+    reasons is limited, because Redis may send a new one each time."""
+    numbers = itertools.count()
+    script = replying(lambda words: b"-ERR reason %d\r\n" % (next(numbers) // 2))
+    most = limit("LOG_REASONS")
+    with FalseRedis(script) as false:
+        server = start("--workers", "2", redis=false.url)
+        for _ in range(2 * most + 10):
+            assert fetch(server, "/go/name").status == 502
+        logged = re.findall(r"unexpected reply: ERR reason (\d+)", server.stderr)
+        assert logged == [str(number) for number in range(most)]
 
 
 @of("preforking", "epoll")

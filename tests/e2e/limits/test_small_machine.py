@@ -148,10 +148,10 @@ def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Serv
         shutil.copy(binary, root)
         subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
 
-        def make(processes: int, workers: int) -> Server:
+        def make(processes: int, workers: int, *more: str) -> Server:
             become = ("setpriv", "--reuid", user, "--regid", user, "--clear-groups")
             prefix = (*become, "--pdeathsig", "KILL", "--", *limited(nproc=processes))
-            options = ("--workers", str(workers))
+            options = ("--workers", str(workers), *more)
             return Server(root / binary.name, root, redis.url(0), options, prefix)
 
         yield make
@@ -231,6 +231,18 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
             assert server.stderr.count("\n") == 1, server.stderr
         else:
             assert client.read().status == 200
+
+
+@of("epoll")
+@pytest.mark.plain_build("the search for leaks needs one more process")
+def test_no_process_for_the_log_writer(small_user: Callable[..., Server]) -> None:
+    """The server starts, writes its log itself, and reports the effect of this."""
+    with small_user(1, 1, "--log") as server:
+        said = "cannot start a log writer (Resource temporarily unavailable), so a slow disk may"
+        assert server.stderr.startswith(f"epoll: {said}")
+        assert server.stderr.count("log writer") == 1
+        assert fetch(server, "/redirect").status == 302
+        wait_until(lambda: server.stdout.count("\n") == 1, "the request is logged")
 
 
 # ---- Few ports for connections to Redis ----

@@ -37,6 +37,20 @@ def test_memory(start: Start, kind: str, megabytes: int) -> None:
     assert server is not None or megabytes < 12
 
 
+@of("iterative", "epoll")
+@pytest.mark.plain_build("sanitizers reserve more address space than that")
+def test_least_memory(start: Start) -> None:
+    """With the least memory with which it starts, a server serves the largest pages."""
+    for kilobytes in range(512, 12 << 10, 128):
+        server = started_or_said(start, prefix=limited(data=kilobytes << 10))
+        if server is not None:
+            break
+    assert server is not None
+    for _ in range(limit("REMARKS_SHOWN")):
+        assert sign(server, "Ann", "€" * limit("GUEST_REMARKS_LIMIT")).status == 303
+    assert_serves(server)
+
+
 @pytest.mark.plain_build("sanitizers need more stack")
 @pytest.mark.parametrize("kilobytes", [20, 24, 32, 48, 64])
 def test_stack(start: Start, kilobytes: int) -> None:

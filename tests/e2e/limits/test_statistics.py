@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The statistics that a server writes when it stops."""
 
+import contextlib
 import os
 import re
 import signal
@@ -124,6 +125,41 @@ def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
         time.sleep(0.5)
         assert b"requests  " in output.read()
         assert server.wait(TIMEOUT * PACE.slowness) == 0
+
+
+def _read_until(descriptor: int, words: str) -> str:
+    text = ""
+    while words not in text and (more := os.read(descriptor, 1 << 16)):
+        text += more.decode()
+    return text
+
+
+@pytest.mark.shared_code
+def test_lost_lines_are_counted_before_the_statistics(binary: Path, site: Path) -> None:
+    """If a line was lost, and no line follows, its log still has the count at the end. Standard
+    output is the access log; standard error has the line that Redis is unavailable."""
+    (log, errors), (full_log, full_errors) = zip(os.pipe(), os.pipe(), strict=True)
+    server = Server(binary, site, "redis://127.0.0.1:1", ("--log", "--workers", "1"))
+    command = guarded(server.command())
+    process = subprocess.Popen(command, stdout=full_log, stderr=full_errors)
+    with process, contextlib.ExitStack() as stack:
+        stack.callback(process.kill)
+        banner = _read_until(errors, "confined")
+        server.banner = {"url": re.findall(r"http\S+", banner)[0]}
+        for pipe in (full_log, full_errors):
+            fill(pipe)
+            os.close(pipe)
+        assert fetch(server, "/guestbook").status == 503
+        time.sleep(0.2)  # the line of the access log is written after the response
+        for pipe in (log, errors):
+            os.read(pipe, 1 << 20)
+        process.send_signal(signal.SIGTERM)
+        name = f"{binary.name}: 1 line was dropped here"
+        assert _read_until(log, "\n").startswith(name)
+        assert re.match(rf"{name}.*\nrequests  ", _read_until(errors, "peak memory"))
+        assert process.wait(TIMEOUT * PACE.slowness) == 0
+    os.close(log)
+    os.close(errors)
 
 
 @pytest.mark.shared_code

@@ -54,7 +54,7 @@ static struct {
     bool is_socket;
     bool needs_writer;
     pid_t writer; /* the process id of the log writer; 0: none */
-    int file;     /* where the log writer writes */
+    int file;     /* the log writer's regular file; -1: a pipe or terminal */
 } outputs[STDERR_FILENO + 1];
 
 /* ---- The start ---- */
@@ -137,17 +137,18 @@ static void run_log_writer(int descriptor, int pipe) {
 }
 
 static int start_writer(int descriptor) {
+    struct stat status;
     int ends[2];
 
-    if (pipe2(ends, O_CLOEXEC) < 0)
+    if (fstat(descriptor, &status) < 0 || pipe2(ends, O_CLOEXEC) < 0)
         return -1;
     (void)fcntl(ends[1], F_SETPIPE_SZ,
                 WRITER_PIPE_SIZE); /* otherwise the pipe has 64 KB */
     if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return -1;
-    outputs[descriptor].file = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-    if (outputs[descriptor].file < 0)
-        return -1;
+    /* Not a pipe or terminal: writing to it could block the server. */
+    outputs[descriptor].file =
+        S_ISREG(status.st_mode) ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     outputs[descriptor].writer = fork();
     if (outputs[descriptor].writer == 0)
         run_log_writer(descriptor, ends[0]);

@@ -34,13 +34,14 @@ void shortage_init(void) {
 void shortage_report(const char *what) {
     int error = errno;
     int64_t now = clock_milliseconds();
+    char reason[128];
 
+    snprintf(reason, sizeof reason, "%s (%s)", what, strerror(error));
     atomic_store(&shared->host.until, now + SHORTAGE);
-    if (log_count_message(&shared->host.log, what, strlen(what), now))
-        log_limited(
-            &shared->host.log,
-            "out of %s (%s); clients wait or are rejected; raise the limit",
-            what, strerror(error));
+    if (log_count_message(&shared->host.log, reason, strlen(reason), now))
+        log_limited(&shared->host.log,
+                    "out of %s; clients wait or are rejected; raise the limit",
+                    reason);
     errno = error;
 }
 

@@ -216,9 +216,10 @@ class CheckRunner:
                     scene.start(scaled, tracer)
                     self.served = True
                 tasks = scene.tasks()
-                note = check.run(scene)
                 if check.gate:
+                    scene.watch.sleep(5 * LOOK_SECONDS)  # until idle threads wait
                     self._waits_idle = bool(kept_lock(scene.pids()))
+                note = check.run(scene)
                 scene.require_own_program()
                 if check.starts_server:
                     scene.alive(LOOK_SECONDS)

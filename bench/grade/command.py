@@ -188,9 +188,8 @@ def _finding(check: CheckOutcome, explained: set[str]) -> list[str]:
         return []
     lines = ["", f"         >>> {found.title}  [{found.fault}]"]
     if found.follows:
-        lines.append(
-            f"             Fault [{found.follows}] may be the cause, so this one costs no points."
-        )
+        free = ", so this one costs no points" if check.points else ""
+        lines.append(f"             Fault [{found.follows}] may be the cause{free}.")
     told = [f"Seen: {found.seen}.", found.meaning, f"Read: {found.read}"]
     if found.fault in explained:
         told[1:] = ["(Explained above.)"]

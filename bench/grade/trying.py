@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Run all checks of a grading: many at the same time, and again after a failure. Judge the
-failures: consequences of a fault that was found before cost no points."""
+failures: consequences of a fault that was found before cost no points, except those of a gate."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +73,8 @@ class World:
     """The reason why no further check runs, or an empty string."""
     _found: list[FaultName] = field(default_factory=list)
     """Names of the faults so far, without consequences."""
+    _in_gate: list[FaultName] = field(default_factory=list)
+    """Those of a gate: without it, no check is known to pass, so consequences cost points."""
 
     def outcomes(self, stages: Sequence[Stage]) -> Iterator[StageOutcome]:
         """Run the selected checks and yield the outcomes of their stages. Gates that are not
@@ -122,7 +124,10 @@ class World:
         failed = attempts[0].failed if attempts[0] else None
         if (
             failed
-            and (failed.sure and not failed.proof[1])
+            and failed.sure
+            and check.starts_server
+            and self.runner.can_trace
+            and not self._is_plain(failed)
             and FILE.breaks_service(failed.fault)
             and place < self._traced.get(failed.fault, place + 1)
         ):
@@ -197,12 +202,15 @@ class World:
         if cause.fault == "by-nature":
             outcome.came = "by nature"
         elif outcome.finding.follows:
-            outcome.came, outcome.points = "follows", check.points
+            grave = outcome.finding.follows in self._in_gate
+            outcome.came, outcome.points = "follows", 0 if grave else check.points
         else:
             self._found.append(cause.fault)
+            if check.gate:
+                self._in_gate.append(cause.fault)
         if cause.fault == "never-serves" and (check.gate or not self.runner.served):
             self._closed = "the server does not start"
-        elif check.gate and not self.runner.sent_file:
+        elif check.gate and not (self.runner.sent_file and cause.fault != "another-program"):
             self._closed = f"the check `{check.name}` failed, and no file came correctly"
         return outcome
 

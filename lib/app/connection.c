@@ -54,7 +54,8 @@ static void end_exchange(struct exchange *exchange) {
     exchange->sent = 0;
 }
 
-/* Counts the memory of a long request.  Returns false if there is none left. */
+/* Counts the memory of a long request, without its last growth.  Returns false
+   if there is none left. */
 static bool count_input(struct connection *connection) {
     return budget_count(&connection->counted, connection->input.capacity,
                         LARGE_REQUEST);
@@ -275,10 +276,13 @@ void connection_received(struct connection *connection, size_t count) {
         advance_head(connection);
     else
         advance_body(connection);
-    if (connection_need(connection) == NEED_RECEIVE && !count_input(connection))
-        reject(connection, 503,
-               "The server is receiving too many long requests. Please try "
-               "again in a moment.");
+    if (connection_need(connection) != NEED_RECEIVE || count_input(connection))
+        return;
+    response_unavailable(&connection->exchange.response,
+                         "The server is receiving too many long requests. "
+                         "Please try again in a moment.");
+    connection->exchange.unread = true;
+    send_response(connection);
 }
 
 /* ---- Sending ---- */

@@ -173,11 +173,17 @@ void server_adopt(const struct server *server, int socket,
         set_client_address(client, &from);
 }
 
+static void report_refusal(const struct server *server, const char *reason) {
+    if (log_count_message(server->refusals, reason, strlen(reason),
+                          clock_milliseconds()))
+        log_limited(server->refusals,
+                    "cannot accept clients (%s), and tries again", reason);
+}
+
 /* Returns whether to pause after this errno of accept4(2).  Sets errno to
    EAGAIN if the next call may succeed, or if the server stops. */
 static bool check_accept_error(const struct server *server) {
     int error = errno;
-    const char *reason = strerror(error);
 
     switch (error) {
     case EMFILE:
@@ -195,10 +201,7 @@ static bool check_accept_error(const struct server *server) {
         errno = EAGAIN;
         return false;
     default: /* for example, the filter of a container forbids the call */
-        if (log_count_message(server->refusals, reason, strlen(reason),
-                              clock_milliseconds()))
-            log_limited(server->refusals,
-                        "cannot accept clients (%s), and tries again", reason);
+        report_refusal(server, strerror(error));
         errno = error;
         return true;
     }

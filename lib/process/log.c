@@ -54,8 +54,8 @@ void log_limited(struct log_limit *limit, const char *format, ...) {
         if (!isprint((unsigned char)*c))
             *c = '?';
     if (times > 1)
-        snprintf(count, sizeof count, " (%u times since the last such line)",
-                 times);
+        snprintf(count, sizeof count,
+                 " (%u messages of this kind since the last line)", times);
     int length = snprintf(line, sizeof line, "%.80s: %s%s\n",
                           program_invocation_short_name, text, count);
     output_line(STDERR_FILENO, line, (size_t)length);

@@ -18,7 +18,7 @@ server_fatal(const char *format, ...);
    memory that all processes share if several may log the message.  Messages
    that come too soon are only counted. */
 struct log_limit {
-    _Atomic int64_t next_at; /* earliest time of the next line */
+    _Atomic int64_t next_at; /* when a logged reason may be logged again */
     _Atomic unsigned suppressed;
     _Atomic uint32_t reasons[LOG_REASONS]; /* hashes of the logged ones; or 0 */
 };
@@ -30,8 +30,8 @@ bool log_count_message(struct log_limit *limit, const char *reason,
                        size_t length, int64_t now);
 
 /* Prints one line on standard error: the program's name, the text, and the
-   number of such messages since the last line, if it is above 1.  Bytes of the
-   text that are not printable ASCII become question marks. */
+   number of messages with any reason since the last line, if it is above 1.
+   Bytes of the text that are not printable ASCII become question marks. */
 __attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
                                                        const char *format, ...);
 

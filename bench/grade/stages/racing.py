@@ -46,7 +46,7 @@ THREADS = Sanitizer(
     "-fsanitize=thread",
     re.compile(
         r"^SUMMARY: ThreadSanitizer: (data race|heap-use-after-free|unlock of|double lock"
-        r"|destroy of|lock-order-inversion|read lock|use of an invalid mutex|SEGV)"
+        r"|destroy of|lock-order-inversion|read lock|use of an invalid mutex|SEGV|BUS|FPE|ILL)"
         r"(?:.*/| )(\S+) in (\w+)",
         re.MULTILINE,
     ),

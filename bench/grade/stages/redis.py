@@ -357,8 +357,7 @@ def crowded(scene: Scene) -> None:
     try:
         remarks_at_once(scene)
     except Failed as failed:
-        if failed.fault == "no-answer":
-            failed.fault = "redis-stops-all"
+        if failed.fault == "redis-stops-all":
             failed.seen = f"{CROWD} clients sent remarks while Redis read nothing; {failed.seen}"
             scene.stop()
             seen = f"{CROWD} clients requested files while Redis worked"
@@ -368,6 +367,7 @@ def crowded(scene: Scene) -> None:
                         finish(new, held, "fails-under-load", seen)
                 except Failed as usual:
                     failed.fault, failed.proof = usual.fault, ("requests for files", [usual.seen])
+                    failed.afterwards = True  # Redis is not the cause
         raise
 
 
@@ -381,7 +381,7 @@ def remarks_at_once(scene: Scene) -> None:
                 client.send(one.data)
             scene.watch.sleep(UNUSED_SECONDS)
         for client, one in zip(clients, batch, strict=True):
-            answer = scene.talk(client, b"")
+            answer = scene.talk(client, b"", fault="redis-stops-all")
             named = replace(one, name="a remark, sent with many others while Redis read nothing,")
             scene.require(named, answer, "redis-stops-all", client.port, sure=False)
             posted[one.remark] = answer.status

@@ -289,7 +289,8 @@ def take(
         # a connection because another client waits.
         waits = pair.same(*(KEPT.sub(b"", one) for one in (here, right)))
         step = in_words(verb, first.decode(), others)
-        failed = difference(step, fault, here, right, sure=right != b"" and not waits)
+        late = right == b"" or right.endswith(OPEN)
+        failed = difference(step, fault, here, right, sure=not (late or waits))
         # A new worker may have a new connection to Redis.
         explained = status_of(wrong) in UNAVAILABLE or (fault == usual == "redis-not-back")
         if verb == b"ask" and is_kept and not explained:

@@ -84,7 +84,7 @@ def test_a_server_that_also_loses_clients_without_redis_fails_under_load(
     lost, too, the fault is the load."""
 
     def fails(*_: object) -> None:
-        raise Failed("no-answer", "0 bytes")
+        raise Failed("redis-stops-all", "0 bytes")
 
     def finish(*words: Any) -> None:
         if lost:
@@ -168,6 +168,17 @@ def test_a_failed_gate_stops_the_grading_only_if_no_file_came(sent_file: bool) -
     )
 
 
+def test_consequences_of_a_fault_in_the_first_check_give_no_points() -> None:
+    """A server that answers one client and then crashes passes no check, so it gets no points."""
+    failures = iter([Failed("crash", "1", proof=("", ["SIGSEGV"])), Failed("no-answer", "0 bytes")])
+    runner: Any = SimpleNamespace(sent_file=True, served=True)
+    runner.attempt = lambda *_, **__: Attempt("", next(failures))
+    world = World(runner)
+    world.check(Trial("files", 4, print, gate=True))
+    outcome = world.check(Trial("other", 2, print, alone=True))
+    assert (outcome.came, outcome.points, outcome.of) == ("follows", 0, 2)
+
+
 def test_a_fault_is_proven_before_the_other_checks_use_up_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -181,7 +192,7 @@ def test_a_fault_is_proven_before_the_other_checks_use_up_the_time(
     monkeypatch.setattr(trying, "apart", lambda: True)
     trials = [Trial(name, 1, print) for name in ("sure", "doubtful")]
     scene: Any = SimpleNamespace(left=lambda: 0.0)
-    world = World(CheckRunner(scene, 1, False), [Stage("a", "b", trials)], lambda: 0.0)
+    world = World(CheckRunner(scene, 1, True), [Stage("a", "b", trials)], lambda: 0.0)
     findings = [world.check(one).finding for one in trials]
     assert [one and one.proof for one in findings] == [["recv() = 0"], []]
 

@@ -274,7 +274,7 @@ def test_suppressed_lines_are_counted(start: Start) -> None:
     with FalseRedis(script) as false:
         server = start("--workers", "1", redis=false.url)
         begun = time.monotonic()
-        while time.monotonic() - begun < 4 or "since the last such line" not in server.stderr:
+        while time.monotonic() - begun < 4 or "since the last line" not in server.stderr:
             fetch(server, "/go/name")
             time.sleep(0.01)
             assert time.monotonic() - begun < TIMEOUT * PACE.slowness, server.stderr

@@ -153,7 +153,7 @@ void coroutine_forget(int descriptor) {
 
 /* ---- Turns ---- */
 
-/* Runs the coroutine until it waits or ends. */
+/* Runs the coroutine until it yields or ends. */
 static void resume(struct coroutine *coroutine) {
     struct coroutine *self = loop.current;
 

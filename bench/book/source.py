@@ -72,8 +72,8 @@ def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
 
 
 def code_alone(text: str) -> list[str | None]:
-    """Return the lines of `text`. None replaces each comment on its own lines, and the empty lines
-    before and after a passage's code."""
+    """Return the lines of `text`. Comments on their own lines, and the empty lines before and after
+    a passage's code, become None."""
     shown = {
         passage.first - 1 + offset
         for passage in passages(text)

@@ -71,8 +71,8 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
     without = "disable the optimisations of this server, one by one (default %(default)s)"
     add("--optimisations-of", default="epoll", metavar="NAME", help=without)
     add("--no-experiments", action="store_true", help="skip the experiments")
-    how = "method for functions: perf takes samples, callgrind counts instructions (default auto: "
-    how += "perf if allowed)"
+    how = "measure functions by samples (perf) or by counted instructions (callgrind) (default "
+    how += "auto: perf if allowed)"
     add("--stacks", choices=("auto", "perf", "callgrind", "no"), default="auto", help=how)
     what = "write the document to FILE and its data to a *.json file in the same folder"
     add("--markdown", type=Path, metavar="FILE", help=what)

@@ -133,8 +133,8 @@ def _task(pid: int, folder: Path, fields: list[str]) -> Task:
 
 
 def call_in(text: str) -> tuple[str, tuple[int, ...]]:
-    """Return the name and the arguments in a line of `syscall`; if the task is in no call, an empty
-    name."""
+    """Return the call's name and arguments from the text of /proc/PID/syscall; the name is empty if
+    the task is in no call."""
     words = text.split()
     if words[0] in ("running", "-1"):
         return "", ()

@@ -28,7 +28,7 @@ class Tasks(NamedTuple):
 
 
 def verdict(groups: list[WaitGroup], waits: Waits, tasks: Tasks) -> str:
-    """Return sentences about a server; empty before the first visitor."""
+    """Return sentences about a server; empty if nothing can be said yet."""
     redis = _redis(waits, tasks)
     silent = _silent(groups, waits, tasks, redis)
     burst = _burst(waits.burst, tasks)

@@ -72,7 +72,7 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
     elif costs["better"] or costs["worse"]:
         yield (
             "The server or the whole machine may have changed. With --baselines in both sweeps, "
-            "CPU/request is compared relative to the baseline, which never changes."
+            "CPU/request is divided by that of the baseline, whose program never changes."
         )
     if loud:
         yield (

@@ -49,7 +49,7 @@ class AttackFacts(BaseModel):
     excused: Sequence[str] = []
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
-    """Whether the crowd's missing responses count as lost, because it is well-behaved."""
+    """Whether the crowd is well-behaved, so that its missing responses count as lost."""
     crowd_promised: bool = False
     """Whether each client of the crowd must get a response."""
 

@@ -134,6 +134,6 @@ def describe(scenario: Conditions) -> str:
 
 WAYS = (
     "closed loop",
-    "open loop, since sending (uncorrected)",
-    "open loop, since the due time (corrected)",
+    "open loop, latency from sending (uncorrected)",
+    "open loop, latency from the due time (corrected)",
 )

@@ -182,8 +182,8 @@ static ssize_t parse_content_length(struct http_request *request,
     return 0;
 }
 
-/* RFC 9112, section 6.1: a list that continues over all lines of that name.  An
-   empty element, which other lists may have, counts as an unknown coding: two
+/* RFC 9112, section 6.1: all Transfer-Encoding lines form one list.  An empty
+   element, which other lists may have, counts as an unknown coding: two
    programs might read it differently. */
 static void parse_transfer_encoding(struct framing *framing,
                                     struct view value) {

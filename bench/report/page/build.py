@@ -69,8 +69,8 @@ def _check(page: Path, stored: Path) -> None:
         is_source = path.exists() and path.samefile(stored)
         if is_source or path.resolve().name in OF_A_SWEEP:
             raise UserError(
-                f"{path} is the result of a sweep and would be overwritten: give the page another "
-                "name, e.g. --output report.html"
+                f"{path} has the name of a sweep's results: give the page another name, e.g. "
+                "--output report.html"
             )
 
 

@@ -154,7 +154,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now) {
     struct buffer *output = &pipeline->output;
 
-    /* If Redis is down, also false while this pipeline tries to connect. */
+    /* If Redis is down, returns false even while this pipeline connects. */
     if (!redis_claim_attempt(pipeline->server, now))
         return false;
     /* An unexpected reply would be taken for the reply to this command. */

@@ -63,7 +63,7 @@ def test_each_claim_is_made_and_has_a_test() -> None:
 # ---- Where does a server wait? ----
 
 # The call in which the main thread sleeps, and the calls of idle workers and of workers with a
-# silent client (or Redis); None: no such workers. In 01 the main thread makes the last call.
+# silent client (or Redis); None: no such workers. In 01 the main thread makes the third one.
 SLEEP = {
     "iterative": ("accept4", None, "recvfrom"),
     "forking": ("ppoll", None, "recvfrom"),

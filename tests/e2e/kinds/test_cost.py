@@ -108,7 +108,7 @@ def _of_each(counts: list[Counter[str]]) -> dict[str, float]:
 
 
 def _is_as_said(found: dict[str, float], words: list[str]) -> bool:
-    """Return whether each request has the names and counts of a line of cost.txt."""
+    """Return whether the counts are those of a line of cost.txt (AT_MOST: or smaller)."""
     said = {name: int(count) for name, count in zip(words[::2], words[1::2], strict=True)}
     return all(map(float.is_integer, found.values())) and all(
         found.get(name, 0) == said.get(name, 0)

@@ -49,7 +49,7 @@ def test_statistics(start: Start) -> None:
         client.half_close()
         received.append(interim.head + client.read_to_end())
     kept = 50 if server.kind.keeps_alive else 0
-    with Client(server) as client:  # not only connections are counted
+    with Client(server) as client:  # requests are counted, not connections
         for _ in range(kept):
             response = client.exchange(request("GET", "/t/digits.txt"))
             received.append(response.head + response.body)

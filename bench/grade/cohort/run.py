@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
@@ -37,7 +38,7 @@ MOST_SECONDS = 170.0
 """The time limit of a grading: longer than SERIAL_SECONDS, the grader's own limit."""
 USUAL_SECONDS = 25.0
 """The estimated time to grade the first submission."""
-PREFIX = "zerohttpd-class-"
+PREFIX, REMOVE_SECONDS = "zerohttpd-class-", 5.0
 
 
 def now() -> datetime:
@@ -276,6 +277,12 @@ def _line(graded: Graded) -> str:
     return ", ".join(text for text in (points, how, graded.reason) if text)
 
 
+def removed(folder: Path) -> bool:
+    """Remove a folder; return whether it is gone."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
 @contextlib.contextmanager
 def work_folder(output: Path) -> Iterator[Path]:
     """Yield a temporary folder, and record its path in the file .temporary of the output folder.
@@ -284,7 +291,8 @@ def work_folder(output: Path) -> Iterator[Path]:
     if note.is_file() and not note.is_symlink():
         old = Path(note.read_text().strip())
         if old.parent == Path(tempfile.gettempdir()) and old.name.startswith(PREFIX):
-            shutil.rmtree(old, ignore_errors=True)
+            # A process of the killed run may still write.
+            SignalWatch().until(partial(removed, old), REMOVE_SECONDS)
     with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
         note.write_text(name + "\n")
         folder = Path(name)

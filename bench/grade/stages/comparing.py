@@ -369,10 +369,11 @@ def cause(data: bytes, mine: bytes, its: bytes, later: bool = False) -> FaultNam
         return "bad-head" if received else "no-answer"
     got, wanted, needs_redis = here.status, right.status, b" /g" in data.split(b"\r\n")[0]
     has_length = right.announced == whole
+    stays = got == wanted and here.closes < right.closes
     found: list[tuple[bool, FaultName]] = [
         (wanted == 404 and got < 400, "wrong-answer"),
         (wanted in UNAVAILABLE and got < 400, "wrong-reply"),
-        (got == wanted and here.closes < right.closes, "never-closes"),
+        (stays and (wanted < 400 or here.body == right.body), "never-closes"),
         # The server closes after a request that is not valid HTTP.
         (wanted >= 400 and right.closes and (got < 400 or not here.closes), "believes-anything"),
         (got in UNAVAILABLE and wanted < 500 and needs_redis, "no-redis"),

@@ -393,6 +393,7 @@ LARGE_FILE = GOOD.replace(b"1\r", b"%d\r" % (LARGE + 1)) + bytes(LARGE + 1)
         (b"/", b"\n" + GOOD, GOOD, "bad-head"),
         (b"/guestbook", GOOD, GOOD + REMARK, "no-redis"),
         (b"/", BAD.replace(b"Connection", b"X"), BAD, "never-closes"),
+        (b"/", BAD.replace(b"Connection", b"X") + b"a form", BAD, "believes-anything"),
         (b"/", LARGE_FILE[:-1] + OPEN, LARGE_FILE, "short-write"),
         (b"/", GOOD + b"x" + BROKEN, GOOD + b"x", "resets"),
     ],

@@ -21,7 +21,7 @@ import psutil
 from bench.grade.building import SeededSite
 from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
-from bench.host.kernel import demand_seconds, task_folders
+from bench.host.kernel import demand_seconds, stat_fields, task_folders
 from bench.host.process import StartError, lines_at_ends
 from bench.host.signals import SignalWatch
 from bench.services.redis_server import is_loopback
@@ -371,11 +371,10 @@ def is_zombie(pid: int) -> bool:
 
 
 def sleeps(pid: int) -> bool:
-    """Return whether all threads of a process sleep or have ended, see proc_pid_stat(5)."""
+    """Return whether all threads of a process sleep or have ended."""
     for folder in task_folders(pid):
         with contextlib.suppress(OSError):  # the thread has ended
-            state = (folder / "stat").read_text().rpartition(") ")[2][0]
-            if state not in "SIZX":
+            if stat_fields(folder)[0] not in "SIZX":
                 return False
     return True
 

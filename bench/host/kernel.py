@@ -107,6 +107,12 @@ def task_folders(pid: int) -> list[Path]:
         return []
 
 
+def stat_fields(folder: Path) -> list[str]:
+    """Return the fields of `stat` in the folder of a process or thread, from its state on, see
+    proc_pid_stat(5). The field before, the program's name, may contain any character."""
+    return (folder / "stat").read_text().rpartition(")")[2].split()
+
+
 def demand_seconds(pid: int) -> float | None:
     """Return the seconds for which the busiest task of a process ran or waited for a CPU; None if
     unknown. Between the end of the process and its reaping, only its first task is known."""

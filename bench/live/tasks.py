@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.host.kernel import text_of
+from bench.host.kernel import stat_fields, text_of
 from bench.host.programs import call_name
 
 COUNTER = struct.Struct("<Q6QQ")
@@ -101,7 +101,7 @@ def look(first: int) -> list[Task]:
 
 def _process(pid: int, session: int) -> list[Task]:
     folder = PROC / str(pid)
-    fields = _stat(folder)
+    fields = stat_fields(folder)
     if int(fields[3]) != session or fields[0] in "ZX":
         return []
     if int(fields[17]) == 1:
@@ -109,14 +109,8 @@ def _process(pid: int, session: int) -> list[Task]:
     tasks = []
     for one in (folder / "task").iterdir():
         with suppress(OSError):  # the thread has just ended
-            tasks.append(_task(pid, one, _stat(one)))
+            tasks.append(_task(pid, one, stat_fields(one)))
     return tasks
-
-
-def _stat(folder: Path) -> list[str]:
-    """Return the fields of `stat` from the state on. The field before the state is the program's
-    name, which may contain any character."""
-    return (folder / "stat").read_text().rpartition(")")[2].split()
 
 
 def _task(pid: int, folder: Path, fields: list[str]) -> Task:

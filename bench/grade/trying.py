@@ -210,8 +210,10 @@ class World:
                 self._in_gate.append(cause.fault)
         if cause.fault == "never-serves" and (check.gate or not self.runner.served):
             self._closed = "the server does not start"
-        elif check.gate and not (self.runner.sent_file and cause.fault != "another-program"):
+        elif check.gate and not self.runner.sent_file:
             self._closed = f"the check `{check.name}` failed, and no file came correctly"
+        elif check.gate and cause.fault == "another-program":
+            self._closed = "another program serves the files"
         return outcome
 
     def _cause_of(self, failed: Failed) -> str:

@@ -123,7 +123,7 @@ static void set_root(struct options *options, const char *text) {
     memcpy(options->root, text, strlen(text) + 1);
 }
 
-/* Reads the short form: PORT, and the host of a Redis with the usual port. */
+/* Reads the short form: PORT, and HOST or HOST:PORT of Redis. */
 static void parse_positional(struct options *options, int count, char **words) {
     static char url[300];
 
@@ -132,7 +132,9 @@ static void parse_positional(struct options *options, int count, char **words) {
     if (count > 0)
         set_port(options, words[0]);
     if (count > 1) {
-        bool bare_ipv6 = strchr(words[1], ':') != NULL && words[1][0] != '[';
+        const char *colon = strchr(words[1], ':');
+        bool bare_ipv6 = words[1][0] != '[' && colon != NULL &&
+                         strchr(colon + 1, ':') != NULL;
         if (strlen(words[1]) > 255 || words[1][0] == '\0')
             server_fatal("'%s' is not a host name" SEE_HELP, words[1]);
         snprintf(url, sizeof url, bare_ipv6 ? "redis://[%s]" : "redis://%s",

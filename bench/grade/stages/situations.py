@@ -35,7 +35,6 @@ from bench.grade.stages.comparing import (
     difference,
     own_folder,
     responses,
-    rest,
 )
 from bench.host.project import declaration
 from bench.load.client import Client, NoAnswer, Response
@@ -132,10 +131,6 @@ class Actor:
     def _ask(self, name: bytes, data: bytes) -> bytes:
         self._send(name, data)
         return self._read(name, b"")
-
-    def _end(self, name: bytes, _: bytes) -> bytes:
-        with self.clients.pop(name) as client:
-            return rest(client)
 
     def _reset(self, name: bytes, _: bytes) -> None:
         self.clients.pop(name).reset()
@@ -278,9 +273,8 @@ def take(
     if not pair.same(here, right):
         pair.mine.alive()
         wrong, wanted = Response.of(here), Response.of(right)
-        # Only `end` ends the client's side, so an open connection is no fault here.
-        note = b"" if verb == b"end" else OPEN
-        fault = cause(others, here.removesuffix(note), right.removesuffix(note), is_kept)
+        # The client's side is still open, so an open connection is no fault here.
+        fault = cause(others, here.removesuffix(OPEN), right.removesuffix(OPEN), is_kept)
         statuses = status_of(wrong), status_of(wanted)
         differ = statuses[0] != statuses[1] and not rejects_valid(*statuses)
         if usual and differ and fault not in SPECIFIC:
@@ -306,8 +300,7 @@ def in_words(verb: bytes, client: str, data: bytes) -> str:
     if verb == b"ask":
         line = data[:SHOWN].decode("latin-1").strip().partition("\r\n")[0]
         return f"`{line}` of client {client}"
-    left = ", which had ended its side (FIN)" if verb == b"end" else ""
-    return f"a request of client {client}{left}"
+    return f"a request of client {client}"
 
 
 def status_of(response: Response | None) -> int:

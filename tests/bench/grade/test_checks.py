@@ -396,6 +396,8 @@ LARGE_FILE = GOOD.replace(b"1\r", b"%d\r" % (LARGE + 1)) + bytes(LARGE + 1)
         (b"/", BAD.replace(b"Connection", b"X") + b"a form", BAD, "believes-anything"),
         (b"/", LARGE_FILE[:-1] + OPEN, LARGE_FILE, "short-write"),
         (b"/", GOOD + b"x" + BROKEN, GOOD + b"x", "resets"),
+        (b"/", GOOD + BROKEN, GOOD + b"x", "resets"),
+        (b"/", GOOD + b"xy" + BROKEN, GOOD + b"x", "wrong-length"),
     ],
 )
 def test_a_difference_from_the_reference_server_is_named(

@@ -149,10 +149,11 @@ class _Short(Server):
 @pytest.mark.shared_code
 def test_short_form(binary: Path, site: Path) -> None:
     port = str(free_port())
-    for words, redis in (((port,), "127.0.0.1"), ((port, "localhost"), "localhost")):
-        with _Short(binary, site, "", words) as server:
+    known = {(): "127.0.0.1:6379", ("localhost",): "localhost:6379", ("::1",): "[::1]:6379"}
+    for words, redis in (known | {("localhost:1",): "localhost:1"}).items():
+        with _Short(binary, site, "", (port, *words)) as server:
             assert server.url == f"http://127.0.0.1:{port}/"
-            assert server.banner["redis"] == f"redis://{redis}:6379/0"
+            assert server.banner["redis"] == f"redis://{redis}/0"
             assert fetch(server, "/t/digits.txt").status == 200
 
 

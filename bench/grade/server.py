@@ -314,7 +314,7 @@ class GradedServer:
                 self.too_large = True
                 self._kill()
 
-        return meanwhile(look, 0.1)
+        return meanwhile(look, 0.2)
 
     def memory(self) -> int:
         """Return the memory of the server's processes in bytes. Shared pages are counted (once)

@@ -319,7 +319,8 @@ def connect(url: str) -> redis.Redis:
     """Return a client for a URL, which connects at the first command. May raise ValueError."""
     if url.startswith("unix:") and not url.startswith("unix://"):
         url = "unix://" + url.removeprefix("unix:")
-    return redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
+    # Without driver_info=None redis-py reads its version from a file for each connection.
+    return redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5, driver_info=None)
 
 
 def without_password(url: str) -> str:

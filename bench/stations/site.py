@@ -104,8 +104,8 @@ class Site:
         hosts: Hosts | None = None,
         programs: Path | None = None,
     ) -> None:
-        """Start the agents of all hosts; without hosts, all roles are on this machine. `programs`:
-        the folder of executables on this machine. Raises HostLost or Interrupted."""
+        """Start the agents of all hosts; without hosts, all roles are on this machine, and
+        `programs` is its folder of executables. Raises HostLost or Interrupted."""
         self.hosts, self.placement, self.watch = hosts, placement, watch
         self._programs = (programs,) if programs and not hosts else ()
         address = hosts.load.address if hosts else "127.0.0.1"
@@ -216,7 +216,8 @@ class Site:
         return Versions(**self.server.versions.model_dump(), nginx=nginx)
 
     def limits(self) -> list[tuple[str, Role | None, SystemLimits]]:
-        """Return name, role and limits (without ab's) of each host; empty for a single machine."""
+        """Return name, role and limits of each host (`ab_ceiling` is None); empty for one
+        machine."""
         return [(one.host.name, one.role, one.seen.limits) for one in self._members if one.role]
 
     def host_infos(self) -> list[HostInfo]:

@@ -41,7 +41,7 @@ class WaitGroup:
 
     kind: str
     label: str
-    """The label of the metrics: the event in words, the same for any number of tasks."""
+    """The metrics' label for connections: the event in words, the same for any number of them."""
     call: str = ""
     """The system call in which the tasks sleep."""
     silent: bool = False

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Parse the output of `strace -f -ttt -T -yy -k`.
 
-A line begins with the number of the process or thread and the time. strace prints a call that
+A line begins with the number of the process or thread and the time. strace may print a call that
 sleeps in two parts ("<unfinished ...>", "<... resumed>"), which this module joins. The lines of a
 call's stack follow the call. Lines of the project's sources are kept, with the text of the source:
 

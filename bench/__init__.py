@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The benchmark: measures the servers with ab, wrk and its own clients, and stores the results.
+"""The benchmark: measures the servers with ab, wrk, oha and its own clients; stores the results.
 
 A package imports only from packages below it in this list; `make lint` checks this:
 
@@ -13,7 +13,7 @@ A package imports only from packages below it in this list; `make lint` checks t
     studies                   measurements and expectations, as TOML files
     load  services  subjects  load generators; Redis and nginx; servers under test
     host                      processes, control groups, counters and limits of this host
-    report                    the page; its layers: page, charts, findings, study
+    report                    the page of the results, in layers (pyproject.toml)
     readers                   tables, charts, comparisons, capacity, targets
     records                    stored data
 

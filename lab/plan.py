@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class LabError(Exception):
-    """An error that the user can fix. The message gives the error and the fix."""
+    """An error that is reported to the user. The message gives the error and, if known, the fix."""
 
 
 DEFAULT_NAME = "default"

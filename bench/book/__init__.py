@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Make annotated source for the web site, the slides and the sheets.
+"""Make the annotated source of the web site, and the slides and sheets of the course.
 
     source         splits a C file into passages, each a comment and its code
     render         makes HTML: a source file with marked new lines, two files side by side

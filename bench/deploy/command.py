@@ -43,7 +43,7 @@ def find(name: str) -> Path:
     path = Path(name)
     if not path.exists():
         raise UserError(f"there is no inventory {name}. deploy/inventory.example.ini is an example")
-    # To get an inventory, Ansible would run an executable file, or those files of a folder.
+    # Ansible would run an executable inventory, and the executable files of an inventory folder.
     if not path.is_file() or path.stat().st_mode & 0o111:
         raise UserError(f"{name} is not an inventory: give a file in INI or YAML format")
     return path.resolve()

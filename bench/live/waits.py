@@ -89,7 +89,7 @@ class Sockets:
     queue: int = 0
     """The number of established connections that the server has not accepted."""
     room: int = 0
-    """The largest length of the accept queue."""
+    """The maximum length of the accept queue: the backlog."""
     listener: int = 0
     """The inode of the listening socket."""
     clients: dict[int, int] = field(default_factory=dict)

@@ -45,7 +45,7 @@ class Response:
 
     @staticmethod
     def of(received: bytes) -> "Response | None":
-        """Return the response in all bytes of a connection; None without a complete HTTP head."""
+        """Return the response made of a connection's bytes; None without a complete HTTP head."""
         head, gap, body = received.partition(b"\r\n\r\n")
         found = _FIRST.match(head)
         return Response(int(found[1]), head, body) if gap and found else None

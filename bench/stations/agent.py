@@ -52,11 +52,11 @@ from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 LONGEST_LINE = 4_000_000
 """The maximum length of a line in bytes; a reply has a few thousand bytes."""
 CLOSE_SECONDS = 30.0
-"""The timeout in which an agent must end the programs that it started."""
+"""The timeout for an agent to end the programs that it started, and itself."""
 LOST_SECONDS = 2.0
 """The timeout for the end of a lost agent, which may not notice the closed connection."""
 SHOWN = 120
-"""The maximum length of output that an error message quotes."""
+"""The maximum number of characters of output that an error message quotes."""
 
 TIMEOUTS = {
     "hello": 60.0,
@@ -151,15 +151,13 @@ class AgentHost(LoadHost):
 
 
 class HostLost(NoFigure, UserError):
-    """A host does not answer, has other sources, or its reply is not valid. The message names
-    the host."""
+    """A host sends no valid reply in time, or has other sources. The message names the host."""
 
     label = "host lost"
 
 
 class RemoteStation:
-    """The connection to the agent of one host, with those methods of `LocalStation` that TIMEOUTS
-    names."""
+    """The connection to one host's agent, with the methods of `LocalStation` in TIMEOUTS."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; call `greet` before all other methods."""

@@ -97,7 +97,7 @@ def switches_between(
 
 
 def look_at(pids: Sequence[int]) -> Weight:
-    """Return the sums of the usage of all processes, estimated from at most MOST_LOOKED_AT."""
+    """Return the total usage of the processes, estimated from at most MOST_LOOKED_AT of them."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
     scale = len(pids) / len(chosen) if chosen else 0
     return Weight.of_all(filter(None, map(_process, chosen)), scale)

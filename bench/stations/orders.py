@@ -125,8 +125,7 @@ class Report(BaseModel):
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
-    """The seconds for which the busiest thread of Redis or of the slow Redis ran or waited for a
-    CPU."""
+    """The seconds for which Redis's busiest thread (or the slow Redis) ran or waited for a CPU."""
     calls: Calls | None = None
     stacks: StackFigures | None = None
 

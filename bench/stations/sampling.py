@@ -287,7 +287,8 @@ def what_was_counted(folder: Path) -> StackFigures | None:
 
 
 def counts(file: Path) -> Iterator[tuple[Stack, int]]:
-    """Yield the stacks and their instructions in a file, see "Callgrind Format Specification"."""
+    """Yield the stacks in a file, each with its number of instructions, see "Callgrind Format
+    Specification"."""
     names: dict[str, str] = {}
     objects: dict[str, str] = {}
     owners: dict[str, Owner] = {}

@@ -128,7 +128,7 @@ def _finished(call: Call, text: str) -> Call:
 
 
 def today(source: Source, lines: Sequence[str]) -> Source | None:
-    """Return the nearest line with the same text in the current file, or None."""
+    """Return the line with the same text in the current file, the nearest of several, or None."""
     same = [number for number, line in enumerate(lines, 1) if line.strip() == source.text]
     if not same or not source.text:
         return None

@@ -60,7 +60,7 @@ def check_name(name: str) -> None:
     """Raise LabError if the name is not valid for a lab."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", name):
         raise LabError(
-            f"--name: '{name}' is not valid: give a letter, then a-z, 0-9 or '-', at most 20 in all"
+            f"--name: '{name}' is not valid: use a-z first, then a-z, 0-9 or '-', at most 20 in all"
         )
 
 

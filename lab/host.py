@@ -79,7 +79,7 @@ def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) 
 
 
 def root_device() -> int:
-    """Return the device of `/` (stat(2)). It identifies a host: no two overlays have the same."""
+    """Return the device of `/` (stat(2)), which is different for each host's overlay."""
     return Path("/").stat().st_dev
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Describe what each connection, process and thread of a server waits for. Group those that wait
-for the same event.
+"""Describe what each connection, process and thread of a server waits for, in groups that wait for
+the same event.
 
 The server needs no code for this. The kernel reports the system call in which a task sleeps. For
 each connection, the kernel reports which side sent last and how many bytes are unread, but not
@@ -97,8 +97,8 @@ class Sockets:
     redis: set[int] = field(default_factory=set)
     """The inodes of the connections to Redis."""
     asks_redis: bool = False
-    """Whether a command was sent to Redis after the last reply. Also true if both have the same
-    time stamp of the kernel."""
+    """Whether a command was sent to Redis after the last reply. Also true if command and reply have
+    the same time stamp of the kernel."""
     open: list[Socket] = field(default_factory=list)
     """The connections in the state ESTABLISHED."""
     known: dict[int, OwnClient] = field(default_factory=dict)

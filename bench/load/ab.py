@@ -39,7 +39,7 @@ LABELS = {
     "mean_ms": "Time per request",
 }
 """The figures in ab's report, and the labels of their lines. ab always prints the first two lines;
-it omits some of the others if their number is 0."""
+it omits some other lines if their number is 0."""
 
 
 def parse_report(text: str) -> AbFigures | None:

@@ -171,7 +171,7 @@ class Client:
         return self.rest(seconds)[1]
 
     def rest(self, seconds: float | None = None) -> tuple[bytes, bool]:
-        """Return all bytes until the server closes or the time ends, and whether it has closed."""
+        """Return all bytes until the server closes or the time ends, and True if it has closed."""
         until = time.monotonic() + (self._timeout if seconds is None else seconds)
         try:
             while True:

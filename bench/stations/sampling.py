@@ -2,9 +2,9 @@
 """Profile servers under load: sample or count their functions, count their system calls.
 
 perf samples the call stack on the servers' CPU thousands of times a second, including kernel
-functions. Samples of other processes are dropped. So the results are shares of CPU time. perf
-samples CPUs instead of processes, because perf would start a new sampling period for each new
-process. Short processes, such as the children of `forking`, would have no samples.
+functions. Samples of other processes are dropped, so the results are shares of the servers' CPU
+time. perf samples CPUs instead of processes, because perf would start a new sampling period for
+each new process. Short processes, such as the children of `forking`, would have no samples.
 
 If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids perf_event_open),
 the profile is written when a server ends. Valgrind's callgrind counts the instructions of each

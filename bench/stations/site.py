@@ -121,7 +121,7 @@ class Site:
     @staticmethod
     def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
         """Return the testbed that `file` describes. For None return this machine, with CPUs for
-        `instances` of a server. Raise UserError if the file is not valid."""
+        this number of servers. Raise UserError if the file is not valid."""
         if file is None:
             return Site(watch, place_here(instances), None, programs)
         each = Placement(server=[], load=[], note="each role on its own host")

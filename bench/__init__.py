@@ -5,8 +5,8 @@ A package imports only from packages below it in this list; `make lint` checks t
 
     cli                       the commands; each imports only the modules that it needs
     grade                     points for a server and names of its faults, in a sandbox
-    faults                    copies of a server with a fault to find
-    deploy    book            transfer to other hosts and back; the annotated source
+    faults                    copies of the project with a fault to find
+    deploy    book            a sweep over several hosts; annotated source, slides and sheets
     timeline  torture  live   a server's system calls; robustness test; live page
     sweep                     all runs in order; each from server start to checks
     stations  doctor          the agent on each host; limits of the hosts and fixes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Make four one-core hosts on one machine: `python -m lab up`. See docs/how-to/several-hosts.md.
+"""Make one-core hosts on one machine: `python -m lab up`. See docs/how-to/several-hosts.md.
 
 A lab adds no named network namespace, interface or mount to the machine. A lab's namespaces
 end with their last processes. All processes of a lab are in one PID namespace, whose first process

@@ -80,7 +80,7 @@ def _exec(options: argparse.Namespace) -> int:
         raise LabError(f"host '{options.host}' is down; see {see}")
     folder = Path.cwd()
     cpu = next(each.cpu for each in known.plan.hosts if each.name == options.host)
-    # Enter the UTS namespace first, because `down` finds a lab's processes by its mark.
+    # Enter the UTS namespace first: `down` finds a lab's processes by the namespace's mark.
     kernel.enter(descriptor, kernel.NEW_HOST_NAME)
     limits.join(known.groups[options.host], cpu)
     kernel.enter(descriptor, host.NEW | kernel.NEW_PROCESSES)
@@ -219,7 +219,7 @@ def _remarks(known: Known) -> list[str]:
 
 
 def _warnings(known: Known) -> list[str]:
-    """Return a warning for each reason why hosts get less CPU time than in the table."""
+    """Return a warning for each reason why hosts may get less CPU time than the table shows."""
     hosts = known.plan.hosts
     servers = Counter[int]()
     for one in hosts:

@@ -32,8 +32,8 @@ OWN = ("/dev", "/proc", "/run", "/sys", "/tmp")
 """Each host has its own instance of these folders."""
 
 FILE_SYSTEMS = ("btrfs", "exfat", "ext", "f2fs", "fuseblk", "nfs", "ntfs", "vfat", "xfs", "zfs")
-"""The beginnings of the types of file systems with stored files. `status` lists mounts of these
-types that are missing on hosts."""
+"""The types of file systems that store files on a disk or a server begin with these words. `status`
+lists mounts of these types that are missing on hosts."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
@@ -57,7 +57,7 @@ def view(plan: LabPlan) -> View:
     mounts = {path: kind for path, kind in found if path != "/" and _is_plain(path)}
     carried = {path for path in mounts if any(_within(folder, path) for folder in needed)}
     if not _is_plain(plan.project):
-        # A host has its own /tmp, so a project in /tmp must be added.
+        # A host has its own folders OWN, so a project in one of them, e.g. /tmp, must be added.
         carried.add(plan.project)
     stored = {path for path, kind in mounts.items() if kind.startswith(FILE_SYSTEMS)}
     return View(sorted(carried), sorted(filter(os.path.isdir, stored - carried)))
@@ -90,7 +90,7 @@ def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
         try:
             _overlay(str(lower), folder, MACHINE / stage.lstrip("/"))
         except OSError:
-            # Some file systems, such as most network file systems, cannot be the lower layer.
+            # Some file systems, such as vfat, cannot be the lower layer.
             kernel.mount(str(lower), folder, flags=kernel.BIND)
             _remount(folder, kernel.READ_ONLY)
             read_only.append(folder)

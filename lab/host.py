@@ -22,8 +22,8 @@ from lab.plan import LabError, LabHost, LabPlan, bits_per_second
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 DESCRIPTORS = 65_536
 SHELL_START = (".bashrc", ".bash_profile", ".bash_login", ".profile")
-"""Start-up files of root's shell (version managers, prompts). A host does not have these files:
-each ssh command would run them, for up to a second with a fifth of a CPU."""
+"""Start-up files of root's shell. A host does not have these files, because shells that ssh starts
+would run them. With 20 % of a CPU that can take a second, e.g. for version managers."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 SETTINGS = Path("/run/zerohttpd-lab")
@@ -79,7 +79,7 @@ def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) 
 
 
 def root_device() -> int:
-    """Return the device of `/` (stat(2)). It identifies a host: no two overlays have the same."""
+    """Return the device of `/` (stat(2)), which is different for each host's overlay."""
     return Path("/").stat().st_dev
 
 
@@ -187,7 +187,7 @@ def shape(delay: str | None, rate: str | None) -> None:
         _tc("--delay", "netem", f"root handle 1: netem delay {delay} limit 100000")
         parent = "parent 1:1"
     if rate:
-        # A burst has at least two of the kernel's largest packets (64 KB).
+        # A burst must allow at least two of the kernel's largest packets (64 KB).
         burst = max(131_072, bits_per_second(rate) // 8 // 250)
         _tc("--rate", "tbf", f"{parent} handle 2: tbf rate {rate} burst {burst} latency 50ms")
 

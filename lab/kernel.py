@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""System calls for containers that are missing in Python 3.11, and texts for their errors."""
+"""System calls that a lab needs and Python 3.11 lacks, texts for their errors, child processes."""
 
 import ctypes
 import errno
@@ -48,7 +48,7 @@ class KernelRefusal(OSError):
 
 
 def in_words(error: Exception) -> str:
-    """Return the text of an error, for a failed system call with a likely fix."""
+    """Return the text of an error. If a system call is not allowed, add a likely fix."""
     if not isinstance(error, OSError):
         return str(error)
     what = str(error.filename or "the kernel")
@@ -118,7 +118,7 @@ def in_a_chroot() -> bool:
 
     nsenter(1) calls setns(2), which moves a process out of a chroot, to the root of the mount
     namespace. Other signs are not reliable: in a chroot `/` may be a mount, and in a container
-    /proc/1/root may be unreadable. After setns(2), /proc may be missing or may differ.
+    /proc/1/root may be unreadable. If /proc is missing after setns(2), the outputs also differ.
     """
     show = ["sh", "-c", "exec 3</; cat /proc/self/fdinfo/3; stat -c %d:%i /"]
     enter_again = ["nsenter", "--mount=/proc/self/ns/mnt", "--", *show]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Limit a host to a share of one CPU with control groups (version 2 or 1), or by affinity alone.
+"""Limit a host to a share of one CPU with control groups (version 2 or 1), or only to one CPU with
+affinity.
 
 A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy. With version 1, the group is in
 the hierarchies cpu, cpuacct and cpuset, and in a mounted hierarchy of version 2. Only groups with

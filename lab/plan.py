@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class LabError(Exception):
-    """An error that the user can fix. The message gives the error and the fix."""
+    """An error that is reported to the user. The message gives the error and, if known, the fix."""
 
 
 DEFAULT_NAME = "default"
@@ -60,7 +60,7 @@ def check_name(name: str) -> None:
     """Raise LabError if the name is not valid for a lab."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,19}", name):
         raise LabError(
-            f"--name: '{name}' is not valid: use lower-case letters, digits and '-', at most 20"
+            f"--name: '{name}' is not valid: use a-z first, then a-z, 0-9 or '-', at most 20 in all"
         )
 
 

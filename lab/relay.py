@@ -33,7 +33,7 @@ class Relay(socketserver.ThreadingUnixStreamServer):
 
 
 class _Visit(socketserver.StreamRequestHandler):
-    """Answers a request (a line ADDRESS): an empty line with the connection, or an error."""
+    """Reads a line with an address; sends an empty line with the connection, or an error."""
 
     timeout = SECONDS
     server: Relay

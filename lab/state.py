@@ -6,7 +6,7 @@ state.json                 the plan and the processes; written when all hosts an
 inventory.ini              for Ansible
 ssh_config known_hosts     for ssh
 key HOST_key               the login key and the hosts' keys (also *.pub), for this lab only
-relay                       socket that passes connections to the hosts (relay.py)
+relay                      the socket that passes connections to the hosts (relay.py)
 HOST.log switch.log        the logs of a host's sshd and of the keeper
 stage                      an empty folder, where each host mounts its files, invisibly for others
 """
@@ -71,7 +71,7 @@ class Known:
     keeper: Identity
     hosts: dict[str, Identity]
     groups: dict[str, list[str]]
-    """The control groups of each host; an empty list if the host is not limited."""
+    """The control groups of each host; empty lists if no control group can limit hosts."""
     roots: dict[str, int]
     """The device of each host's `/`."""
     read_only: list[str]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Make annotated source for the web site, the slides and the sheets.
+"""Make the annotated source of the web site, and the slides and sheets of the course.
 
     source         splits a C file into passages, each a comment and its code
     render         makes HTML: a source file with marked new lines, two files side by side
-    directive      replaces lines of a document by HTML or the newest curve
+    directive      replaces directives in a document by HTML, e.g. source or a curve
     glossary       links words to their entries
     site           has hooks of MkDocs, which makes the web site (mkdocs.yml)
     course         makes slides, speaker notes and sheets

@@ -59,7 +59,7 @@ class Slide(NamedTuple):
 
 
 def run(words: Sequence[str]) -> int:
-    """Make slides and sheets. Exit status: 0. Raises UserError."""
+    """Make slides and sheets, or measure the sheets' figures. Return 0. Raises UserError."""
     parser = Parser(
         prog="zerohttpd slides",
         description="Make the slides, notes and sheets of the course, as HTML and PDF.",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd slides --expected`: run the commands of the sheets in docs/teaching/ on this machine,
+"""`zerohttpd slides --expected`: run the sweeps of the sheets in docs/teaching/ on this machine,
 and print the figures as tables for the lecturer."""
 
 import re
@@ -52,7 +52,7 @@ def table(sheet: str, results: Results) -> str:
     ratio = f"{'pages a second' if of_rates else 'CPU'}, relative to the architecture's first run"
     found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")
     first: dict[str, float] = {}
-    # The baseline comes first, because its server is compared with it.
+    # Each baseline comes before the server that is compared with it.
     for one in sorted(
         results.runs, key=lambda one: (one.architecture or "", one.kind != "baseline")
     ):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Links from the words of a page to their entries in the glossary. Pure.
+"""Links from the words of a page to their entries in the glossary.
 
 An entry of docs/reference/glossary.md begins with `**word, other word**:`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Split a C file into passages: a comment on its own lines, and the code after it. Pure."""
+"""Split a C file into passages: a comment on its own lines, and the code after it."""
 
 import re
 from dataclasses import dataclass, field

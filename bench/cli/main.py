@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _todays(*words: str) -> list[str]:
-    """Return a command line, in which today's words replace words of version 1.0."""
+    """Return a command line with today's words in place of words of version 1.0."""
     todays = [OLD_BASELINES.sub(r"\1baseline", word) for word in words]
     if not words or words[0] not in RENAMED:
         return todays

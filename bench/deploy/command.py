@@ -43,7 +43,7 @@ def find(name: str) -> Path:
     path = Path(name)
     if not path.exists():
         raise UserError(f"there is no inventory {name}. deploy/inventory.example.ini is an example")
-    # To get an inventory, Ansible would run an executable file, or those in a folder.
+    # Ansible would run an executable inventory, and the executable files of an inventory folder.
     if not path.is_file() or path.stat().st_mode & 0o111:
         raise UserError(f"{name} is not an inventory: give a file in INI or YAML format")
     return path.resolve()
@@ -174,7 +174,8 @@ class Playbook:
 
 
 FAILED = 2
-"""The exit status if the sweep did not begin, or if only the fetching of its results failed."""
+"""The exit status if the sweep did not begin, or if only the fetching of its results failed. With
+--only: the exit status after a failure."""
 
 TAGS = {
     "check": "examine the hosts and change nothing",
@@ -186,7 +187,8 @@ TAGS = {
 
 def run(words: Sequence[str]) -> int:
     """Run `zerohttpd hosts`. Return the sweep's exit status; 2 if no sweep began, or if the sweep's
-    status is 0 but its results could not be fetched. Raises UserError."""
+    status is 0 but its results could not be fetched. With --only, return 0, or 2 after a failure.
+    Raises UserError."""
     return play(parse(words))
 
 

@@ -70,8 +70,8 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
 
 def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
     """Yield the files that belong to the project: the files in git, and new files. In a copy
-    without a repository all files are new. A new file may be private. So with `only_public`, yield
-    only new source files that all users may read. Raises UserError."""
+    without a repository all files are new. A new file may be private. So with `only_public`, omit
+    new files that are no sources or that not all users may read. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
         where = ["-c", "safe.directory=*"]
         if not (root / ".git").exists():  # .gitignore also applies here
@@ -105,7 +105,7 @@ def _is_source(name: str) -> bool:
 
 
 def _is_public(path: Path) -> bool:
-    """Return whether all users may read the file. On the hosts, they can."""
+    """Return whether all users may read the file here, as they may read its copy on the hosts."""
     mode = path.lstat().st_mode
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 

@@ -2,7 +2,7 @@
 """Copy the project, and plant a fault of course/faults/: NN.patch makes the fault, and NN.toml
 describes it. The copy lacks what would reveal the fault, e.g. course/faults/, the tests of the
 faults and of the grader, docs/teaching/instructor/ and git's history. The copy also lacks the
-skeleton's solution. The commands that a search needs work there: make, the tests, the report etc.
+skeleton's solution. The commands that help to find the fault work there: make, the tests, etc.
 """
 
 import contextlib

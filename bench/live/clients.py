@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The clients that the page's buttons start, on real sockets.
+"""The visitors, and the clients that the page's buttons start, on real sockets.
 
 This module limits the number of clients and their time, also if the page requests more.
 """
@@ -24,9 +24,9 @@ from bench.records.store import Json
 from bench.services.redis_server import connect
 
 SILENT_MOST = 200
-"""The largest number of silent clients: twice the number of workers of 03 and 05."""
+"""The largest number of silent clients: twice the default number of workers of 03 and 05."""
 SILENT_SECONDS = 30.0
-"""Longer than the servers' timeout for a request (10 s)."""
+"""The longest life of a silent client; longer than the servers' timeout for a request (10 s)."""
 HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
 
 VISITOR_EVERY = 0.45

@@ -106,7 +106,7 @@ class Room:
 
     @property
     def state(self) -> str:
-        """Return a text that differs if the students' page must change."""
+        """Return a text that changes whenever the students' page must change."""
         return f"{self._asked}{'' if self.is_open else ' closed'}"
 
     @property

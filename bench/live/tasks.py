@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The processes and threads of a server, with the system calls in which they sleep.
 
-This module reads /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for
-the socket of a descriptor; see proc(5).
+This module reads /proc, e.g. `stat` for the state, `syscall` for the call and its arguments, `fd`
+for the socket of a descriptor; see proc(5).
 
 `Counters` reads the number of answered requests from memory that all processes of a server share
 (lib/ops.h). A user who may trace a process may read its memory; reading does not stop the process.

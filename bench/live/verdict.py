@@ -110,6 +110,6 @@ def _took(waits: Waits) -> str:
 
 
 def _time(seconds: float) -> str:
-    """Return a time, rounded up to 10 ms or 0.1 s, so the sentence seldom changes."""
+    """Return a time in words, rounded up to 10 ms (from 1 s: to 0.1 s), so it seldom changes."""
     rounded = math.ceil(seconds * 100) / 100
     return f"{rounded * 1000:.0f} ms" if rounded < 1 else f"{math.ceil(seconds * 10) / 10:.1f} s"

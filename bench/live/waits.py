@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Describe what each connection, process and thread of a server waits for. Group those that wait
-for the same event.
+"""Describe what each connection, process and thread of a server waits for, in groups that wait for
+the same event.
 
 The server needs no code for this. The kernel reports the system call in which a task sleeps. For
 each connection, the kernel reports which side sent last and how many bytes are unread, but not
@@ -41,7 +41,7 @@ class WaitGroup:
 
     kind: str
     label: str
-    """The label of the metrics: the event in words, the same for any number of tasks."""
+    """The metrics' label for connections: the event in words, the same for any number of them."""
     call: str = ""
     """The system call in which the tasks sleep."""
     silent: bool = False
@@ -89,7 +89,7 @@ class Sockets:
     queue: int = 0
     """The number of established connections that the server has not accepted."""
     room: int = 0
-    """The largest length of the accept queue."""
+    """The maximum length of the accept queue: the backlog."""
     listener: int = 0
     """The inode of the listening socket."""
     clients: dict[int, int] = field(default_factory=dict)
@@ -97,8 +97,8 @@ class Sockets:
     redis: set[int] = field(default_factory=set)
     """The inodes of the connections to Redis."""
     asks_redis: bool = False
-    """Whether a command was sent to Redis after the last reply. Also true if both have the same
-    time stamp of the kernel."""
+    """Whether a command was sent to Redis after the last reply. Also true if command and reply have
+    the same time stamp of the kernel."""
     open: list[Socket] = field(default_factory=list)
     """The connections in the state ESTABLISHED."""
     known: dict[int, OwnClient] = field(default_factory=dict)

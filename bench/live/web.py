@@ -48,7 +48,7 @@ ACTIONS: dict[str, Callable[[Clients], None]] = {
     "/live/slow-redis": Clients.slow_redis,
     "/live/stop": Clients.stop,
 }
-"""The actions that may be posted; each applies to every server."""
+"""The actions of the buttons that disturb the servers; each applies to every server."""
 
 
 class Live(ThreadingHTTPServer):

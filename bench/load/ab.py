@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run Apache Bench and parse its report.
 
-Two of ab's counts of failures include more than their names say (see the source of version 2.4.54):
+Two of ab's counts of failures include more than their names say (see the source of Apache 2.4.54):
 
 - "Length" also counts connections that ab opened and never used. Near the end ab opens a connection
   for each connection that ends, until all requests are written. The last connections stay idle. If
@@ -39,7 +39,7 @@ LABELS = {
     "mean_ms": "Time per request",
 }
 """The figures in ab's report, and the labels of their lines. ab always prints the first two lines;
-it omits some of the others if their number is 0."""
+it omits some other lines if their number is 0."""
 
 
 def parse_report(text: str) -> AbFigures | None:

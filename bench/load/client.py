@@ -45,7 +45,7 @@ class Response:
 
     @staticmethod
     def of(received: bytes) -> "Response | None":
-        """Return the response in all bytes of a connection; None without a complete HTTP head."""
+        """Return the response made of a connection's bytes; None without a complete HTTP head."""
         head, gap, body = received.partition(b"\r\n\r\n")
         found = _FIRST.match(head)
         return Response(int(found[1]), head, body) if gap and found else None
@@ -171,7 +171,7 @@ class Client:
         return self.rest(seconds)[1]
 
     def rest(self, seconds: float | None = None) -> tuple[bytes, bool]:
-        """Return all bytes until the server closes or the time ends, and whether it has closed."""
+        """Return all bytes until the server closes or the time ends, and True if it has closed."""
         until = time.monotonic() + (self._timeout if seconds is None else seconds)
         try:
             while True:

@@ -96,7 +96,7 @@ class CrowdOrder:
     port: int
     count: int
     pages: tuple[Page, ...]
-    """Visitor n always requests page n (modulo the number of pages); others use the first page."""
+    """Visitor n always requests page n (modulo their number); other crowds use the first page."""
     pause: float = 0.0
     """Seconds between two rushes, or between a visitor's response and its next request."""
     rounds: int = 0

@@ -3,8 +3,8 @@
 
 The command is `python -m bench.services.redis_proxy ADDRESS HOST PORT MILLISECONDS [split]`: the
 ADDRESS to listen on, and HOST and PORT of the real Redis. With `split`, the last byte of each piece
-of data is sent a little later. The proxy prints its port when it listens, and runs until a signal
-ends it. The delay does not limit the rate, because replies that arrive together also leave
+of data from Redis is sent a little later. The proxy prints its port when it listens, and runs until
+a signal ends it. The delay does not limit the rate, because replies that arrive together also leave
 together.
 
 With `split`, a command with the word `mismatched` gets a reply of a wrong type. The next command on

@@ -2,8 +2,8 @@
 """The Redis of a run and its data: a private Redis that ends with the run, or an existing Redis. A
 proxy in front of Redis can send slow or false replies.
 
-A run deletes and overwrites nothing in an existing Redis. Only the servers change data there: a
-visit to the guestbook increments `visitor_count`.
+A run deletes and overwrites nothing in an existing Redis. Only the servers change data there: they
+increment `visitor_count` at each visit to the guestbook, and store new remarks.
 """
 
 import contextlib

@@ -4,7 +4,8 @@
 orders                the orders to an agent, and its reports
 `station`             the agent in this process
 agent                 the agent on another host, and the connection to it
-footprint, sampling   observe a load: time and memory; calls and stacks
-survey                what is installed on a host
+footprint             CPU time, memory and processes of servers during a load
+sampling              system calls and call stacks of servers during a load
+survey                the hardware, limits, servers and versions of a host
 site                  the testbed of a sweep, and the file that names its hosts
 """

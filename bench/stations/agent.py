@@ -52,11 +52,11 @@ from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 LONGEST_LINE = 4_000_000
 """The maximum length of a line in bytes; a reply has a few thousand bytes."""
 CLOSE_SECONDS = 30.0
-"""The timeout in which an agent must end the programs that it started."""
+"""The timeout for an agent to end the programs that it started, and itself."""
 LOST_SECONDS = 2.0
 """The timeout for the end of a lost agent, which may not notice the closed connection."""
 SHOWN = 120
-"""The maximum length of output that an error message quotes."""
+"""The maximum number of characters of output that an error message quotes."""
 
 TIMEOUTS = {
     "hello": 60.0,
@@ -114,8 +114,8 @@ class Lines:
         self._received = b""
 
     def next(self, seconds: float) -> bytes | None:
-        """Return the next line, or the beginning of a line that is too long; None if no line
-        arrives in `seconds`. Raises EOFError at the end of the stream."""
+        """Return the next line, or the beginning of a line that is too long; None if no line is
+        complete after one read (at most `seconds`). Raises EOFError at the end of the stream."""
         if b"\n" not in self._received and select.select([self._descriptor], [], [], seconds)[0]:
             piece = os.read(self._descriptor, 65536)
             if not piece:
@@ -151,13 +151,13 @@ class AgentHost(LoadHost):
 
 
 class HostLost(NoFigure, UserError):
-    """A host does not answer, or its reply is not valid. The message names the host."""
+    """A host sends no valid reply in time, or has other sources. The message names the host."""
 
     label = "host lost"
 
 
 class RemoteStation:
-    """The connection to the agent of one host. It has the methods of `LocalStation` in TIMEOUTS."""
+    """The connection to one host's agent, with the methods of `LocalStation` in TIMEOUTS."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; call `greet` before all other methods."""
@@ -241,8 +241,8 @@ class RemoteStation:
             raise HostLost(self.lost) from None
 
     def notice_end(self) -> None:
-        """Mark the host as lost if its agent has ended. Redis ends with its agent, so the first
-        error may come from Redis."""
+        """Mark the host as lost if its agent has ended. Redis ends with its agent, so the sweep may
+        first see an error of Redis."""
         if self._child is not None and not self._child.running():
             self._give_up(f"the agent on {self.name} has ended")
 

@@ -4,8 +4,8 @@ processes, descriptors.
 
 CPU time is exact: the kernel counts it for the server's control group (see
 `bench.host.accounting`), including terminated processes. Without a control group, the kernel
-reports the CPU time from the server's start to its end, when the server is reaped. The result is
-divided by all requests to the server.
+reports the CPU time from the server's start to its end, when the server is reaped. On one machine,
+this time is divided by all requests to the server, including those before the load.
 
 The kernel counts context switches for each task. If the same tasks exist before and after the load
 and did all the work, the difference is exact. If tasks start and end during the load (a process or
@@ -46,7 +46,7 @@ COST_OF_LOOKING = 0.04
 """The maximum share of the time that sampling may take."""
 ALL_THE_WORK = 0.9
 """If the known tasks used at least this share of the CPU time, they are assumed to be all tasks.
-The rest may come from the two sources of the times: schedstat and the control group."""
+The rest may be error: the tasks' time is from schedstat, the total from the control group."""
 MOST_LOOKED_AT = 64
 """The largest number of processes in a sample; if there are more, the sum is scaled up."""
 
@@ -97,7 +97,7 @@ def switches_between(
 
 
 def look_at(pids: Sequence[int]) -> Weight:
-    """Return a sample of the processes, without terminated processes."""
+    """Return the total usage of the processes, estimated from at most MOST_LOOKED_AT of them."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
     scale = len(pids) / len(chosen) if chosen else 0
     return Weight.of_all(filter(None, map(_process, chosen)), scale)
@@ -128,7 +128,7 @@ def lives_reaped() -> Lifetime:
 
 
 def _process(pid: int) -> Weight | None:
-    """Return a sample of a process; None if the process has ended."""
+    """Return the usage of a process without its CPU time; None if the process has ended."""
     folder = Path("/proc", str(pid))
     try:
         status = (folder / "status").read_text()

@@ -111,7 +111,7 @@ class Calls(BaseModel):
     """The system calls during a load."""
 
     by_name: dict[str, int] = {}
-    """The number of each call, the most frequent first."""
+    """How often each system call was made, the most frequent first."""
     writes: int = 0
     """The number of writes to clients."""
 
@@ -125,7 +125,7 @@ class Report(BaseModel):
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
-    """The seconds for which Redis (or the slow Redis, if longer) ran or waited for a CPU."""
+    """The seconds for which Redis's busiest thread (or the slow Redis) ran or waited for a CPU."""
     calls: Calls | None = None
     stacks: StackFigures | None = None
 

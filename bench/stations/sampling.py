@@ -2,15 +2,15 @@
 """Profile servers under load: sample or count their functions, count their system calls.
 
 perf samples the call stack on the servers' CPU thousands of times a second, including kernel
-functions. Samples of other processes are dropped. So the results are shares of CPU time. perf
-samples CPUs instead of processes, because perf would start a new sampling period for each new
-process. Short processes, such as the children of `forking`, would have no samples.
+functions. Samples of other processes are dropped, so the results are shares of the servers' CPU
+time. perf samples CPUs instead of processes, because perf would start a new sampling period for
+each new process. Short processes, such as the children of `forking`, would have no samples.
 
 If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids perf_event_open),
-servers write a profile when they end. Valgrind's callgrind counts the instructions of each function
-exactly, but only in user space, and measures no time. The server runs about fifty times slower. A
-Go program can sample itself: its runtime takes 100 samples per second of CPU time. Its samples
-count kernel time for the function that makes the system call.
+the profile is written when a server ends. Valgrind's callgrind counts the instructions of each
+function exactly, but only in user space, and measures no time. The server runs about fifty times
+slower. A Go program can sample itself: its runtime takes 100 samples per second of CPU time. Its
+samples count kernel time for the function that makes the system call.
 
 strace counts system calls. A traced server is slower, so it may wait more often, which adds a few
 calls.
@@ -110,8 +110,8 @@ FRAME_POINTERS = ("--call-graph", "fp")
 because Go compresses them."""
 OF_GO = ".go.buildinfo"
 ARM_REGISTERS = ",".join([*(f"x{number}" for number in range(30)), "lr", "sp", "pc"])
-"""On a processor with SVE, perf also requests the vector length by default, but the kernel's
-cpu-clock event does not support this register."""
+"""The registers that perf records on ARM. By default perf adds SVE's vector length, which the
+kernel's cpu-clock event does not support."""
 RECORD = (
     *("perf", "record", "--quiet", "--no-buildid", "--no-buildid-cache", "--event", "cpu-clock"),
     *("--freq", str(RATE)),
@@ -209,7 +209,7 @@ class Sampler:
         """Stop sampling and return the profile. Raise StartError if perf has no samples."""
         self._child.end(READY_SECONDS, signal.SIGINT)
         words = ["perf", "script", "--input", str(Path(self._folder.name, "data")), "--no-inline"]
-        words += ["--comms", ",".join(self._names)]  # perf skips other processes
+        words += ["--comms", ",".join(self._names)]  # perf skips processes with other names
         words += ["--show-task-events", "--fields", "pid,ip,sym,dso"]
         try:
             stacks = stacks_by(words, lambda lines: stacks_of(lines, self._pids))
@@ -277,8 +277,8 @@ RULE = "-----------+-"
 
 
 def what_was_counted(folder: Path) -> StackFigures | None:
-    """Return the profile of all processes that have written a file into `folder`; None if there is
-    no file, or if a killed process left a truncated file."""
+    """Return the profile of all processes that have written a file into `folder`; None if no file
+    has a stack of a request, or if a killed process left a truncated file."""
     files = list(folder.glob(f"{CALLGRIND_FILE}*"))
     if not all("\ntotals: " in file.read_text(errors="replace")[-100:] for file in files):
         return None
@@ -287,7 +287,8 @@ def what_was_counted(folder: Path) -> StackFigures | None:
 
 
 def counts(file: Path) -> Iterator[tuple[Stack, int]]:
-    """Yield the stacks and their instructions in a file, see "Callgrind Format Specification"."""
+    """Yield the stacks in a file, each with its number of instructions, see "Callgrind Format
+    Specification"."""
     names: dict[str, str] = {}
     objects: dict[str, str] = {}
     owners: dict[str, Owner] = {}
@@ -345,7 +346,7 @@ def stacks_by(
 
 def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
     """Yield the stacks in the output of `go tool pprof -traces`. A stack is a line like RULE, then
-    a number, then one function in each line, the innermost first."""
+    a line with the count and the innermost function, then a line for each caller."""
     found: list[Function] = []
     count = 0
     for line in lines:

@@ -104,8 +104,8 @@ class Site:
         hosts: Hosts | None = None,
         programs: Path | None = None,
     ) -> None:
-        """Start the agents of all hosts; without hosts, all roles are on this machine. `programs`:
-        the folder of executables on this machine. Raises HostLost or Interrupted."""
+        """Start the agents of all hosts; without hosts, all roles are on this machine, and
+        `programs` is its folder of executables. Raises HostLost or Interrupted."""
         self.hosts, self.placement, self.watch = hosts, placement, watch
         self._programs = (programs,) if programs and not hosts else ()
         address = hosts.load.address if hosts else "127.0.0.1"
@@ -121,7 +121,7 @@ class Site:
     @staticmethod
     def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
         """Return the testbed that `file` describes. For None return this machine, with CPUs for
-        `instances` of a server. Raise UserError if the file is not valid."""
+        this number of servers. Raise UserError if the file is not valid."""
         if file is None:
             return Site(watch, place_here(instances), None, programs)
         each = Placement(server=[], load=[], note="each role on its own host")
@@ -216,7 +216,8 @@ class Site:
         return Versions(**self.server.versions.model_dump(), nginx=nginx)
 
     def limits(self) -> list[tuple[str, Role | None, SystemLimits]]:
-        """Return name, role and limits (without ab's) of each host; empty for a single machine."""
+        """Return name, role and limits of each host (`ab_ceiling` is None); empty for one
+        machine."""
         return [(one.host.name, one.role, one.seen.limits) for one in self._members if one.role]
 
     def host_infos(self) -> list[HostInfo]:

@@ -34,8 +34,8 @@ from bench.subjects.subject import Place, Subject, select
 
 
 class LocalStation:
-    """The agent in this process. Use in a `with` block. Each method may raise Interrupted, and on
-    another host also HostLost."""
+    """The agent in this process. Use in a `with` block. Each method may raise Interrupted, and if
+    it is called through `RemoteStation`, HostLost."""
 
     def __init__(
         self, watch: SignalWatch, placement: Placement, address: str = "127.0.0.1"
@@ -45,7 +45,7 @@ class LocalStation:
         raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self.known: dict[str, Subject] = {}
-        """The servers that `survey` has found, by name. `start_servers` finds other servers."""
+        """The servers that `survey` has found, by name. `start_servers` searches for the others."""
         self._groups = parent_of_groups()
         if self._groups:
             remove_stale_groups(self._groups)

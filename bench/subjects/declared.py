@@ -107,7 +107,7 @@ class Reference(BaseModel):
 
     @property
     def needs(self) -> str:
-        """Return a text with the packages to install."""
+        """Return in words what the user must install."""
         where = "if Debian or Ubuntu has it, make peers asks and installs it"
         return self.install or f"{' '.join(self.packages)} ({where})"
 

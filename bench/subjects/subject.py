@@ -63,7 +63,7 @@ class Place:
 
     redis_url: str
     folder: Path
-    """An empty temporary folder for this server alone."""
+    """The folder for the files that only this server writes, e.g. its profile."""
     port: int = 0
     """0: any free port."""
     conditions: Conditions = NO_CONDITIONS
@@ -125,7 +125,7 @@ class Subject:
             return False
         if self.keeps == "no":
             return not conditions.server_keeps and not conditions.idle
-        # A baseline keeps all connections or none, and counts idle clients' requests as visits.
+        # A baseline keeps all connections or none, and asks Redis for idle clients' requests, too.
         return not (self.kind == "baseline" and conditions.idle)
 
 

@@ -2,7 +2,7 @@
 """The timeline: the system calls of a server of each architecture during eight requests.
 
     strace        reads the output of strace(1): calls, and ends of processes and threads
-    story         turns calls into a picture: each call's task and reason to wait
+    story         turns calls into a picture that shows each call's client and reason to wait
     recording     has the data models of a picture
     sentence      describes the clients' waits, computed from the calls
     scenarios     runs the clients

@@ -55,8 +55,7 @@ height."""
 
 
 def _drawing(recording: Recording) -> dict[str, object]:
-    """Return the variables of a picture: the sentence, and the places of lanes and calls in
-    pixels."""
+    """Return the recording, its sentence, and the vertical places of lanes and calls in pixels."""
     first = AXIS + ROW * len(recording.requests) + 2 * GAP
     tops = {lane.task: first + at * (LANE + GAP) for at, lane in enumerate(recording.lanes)}
     return {
@@ -112,8 +111,8 @@ def _details(recording: Recording) -> list[list[Json]]:
 
 
 def figure(recording: Recording) -> str:
-    """Return the picture alone for another page, which needs `picture_style`. A wide picture
-    scrolls, also by keyboard."""
+    """Return a picture with its caption for another page, which needs `picture_style`. A wide
+    picture scrolls, also by keyboard."""
     picture = template_of(__file__, "picture.html.j2")
     drawing = _drawing(recording)
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
@@ -129,7 +128,7 @@ def picture_style() -> str:
 
 
 def _axis(length: float) -> dict[str, object]:
-    """Return the variables of the picture's template, except the drawing."""
+    """Return those variables of the picture's template that all pictures of a page share."""
     return {
         "length": length,
         "scale": PX_PER_MS,

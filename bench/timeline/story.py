@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Turn a trace into a picture: the request and the wait of each call.
 
-The client's port, which strace prints with each socket, identifies a request. All calls of a task
-between accept and close of a client belong to that client, including calls to Redis. In an event
-loop, calls to Redis belong to no single client, because all clients share one Redis connection.
+The client's port, which strace prints with each socket, identifies a request. Between accept and
+close of a client, a task's calls belong to that client, including calls to Redis. Waits for events
+and calls of futex belong to no client. In an event loop, calls to Redis also belong to no single
+client, because all clients share one Redis connection.
 """
 
 import re
@@ -25,7 +26,7 @@ _CONNECT = re.compile(r"sin6?_port=htons\((\d+)\)")
 _FUTEX = re.compile(r"(0x[0-9a-f]+), FUTEX_(WAIT|WAKE)")
 
 LOOPS = ("epoll_wait", "epoll_pwait", "io_uring_enter")
-"""Calls that only event loops use. (06 waits in poll, which others call for one descriptor.)"""
+"""Calls that only event loops use. (06 waits in poll; other servers poll a single descriptor.)"""
 LOOP_CALLS = (*LOOPS, "poll", "ppoll")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("accept4", "accept"), Kind.ACCEPT),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Parse the output of `strace -f -ttt -T -yy -k`.
 
-A line begins with the number of the process or thread and the time. strace prints a call that
+A line begins with the number of the process or thread and the time. strace may print a call that
 sleeps in two parts ("<unfinished ...>", "<... resumed>"), which this module joins. The lines of a
 call's stack follow the call. Lines of the project's sources are kept, with the text of the source:
 
@@ -128,7 +128,7 @@ def _finished(call: Call, text: str) -> Call:
 
 
 def today(source: Source, lines: Sequence[str]) -> Source | None:
-    """Return the nearest line with the same text in the current file, or None."""
+    """Return the line with the same text in the current file, the nearest of several, or None."""
     same = [number for number, line in enumerate(lines, 1) if line.strip() == source.text]
     if not same or not source.text:
         return None

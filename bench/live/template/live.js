@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Draws the observations of the servers twice a second, and posts the actions of the buttons.
+// Draws each observation of the servers, and posts the actions of the buttons.
 "use strict";
 
 const at = (id) => document.getElementById(id);

@@ -24,8 +24,8 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// hello returns a handler that adds a header field of `padding` bytes. All servers of this study send
-// heads of equal size, and nginx adds its own fields.
+// hello returns a handler that adds a header field of `padding` bytes. nginx adds fields of its own, so
+// different paddings make the heads of all servers of this study equally long.
 func hello(padding int) http.HandlerFunc {
 	const name = "X-Padding"
 	value := strings.Repeat("x", max(padding-len(name+": \r\n"), 0))

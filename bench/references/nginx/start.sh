@@ -10,7 +10,7 @@ folder=$1
 configuration=$2
 shift 2
 
-# With one core, the configuration's values hold: one worker and no master process.
+# With one core, the configuration's values apply: one worker and no master process.
 if [ "$(nproc)" -gt 1 ]; then
     many="s/^master_process off;/master_process on;/; s/^worker_processes 1;/worker_processes $(nproc);/"
     sed -i "$many" "$folder/$configuration"

@@ -274,7 +274,7 @@ def _server_in(folder: Path) -> Path | None:
 
 
 def _only_file(folder: Path) -> Path:
-    """Copy the only C file to main.c in a new folder; return the folder. Raises NotGraded."""
+    """Move the only C file to main.c in a new folder; return the folder. Raises NotGraded."""
     sources = _files(folder, (".c",))
     if len(sources) != 1:
         names = [printable(file.name) for file in sources or _files(folder, ("",))]

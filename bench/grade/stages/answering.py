@@ -198,7 +198,7 @@ def ends_of_requests(scene: Scene) -> None:
 
 
 def resets(scene: Scene) -> None:
-    """No process of the server ends when clients leave in the middle of their response."""
+    """No process of the server crashes when clients leave in the middle of their response."""
     path, _ = scene.site.big
     scene.get(scene.site.first)
     scene.watch.sleep(0.2)

@@ -90,7 +90,7 @@ def idle_again(scene: Scene) -> None:
 
 def released(scene: Scene) -> None:
     """Each worker has a client that keeps its connection, and a further client waits. After one
-    more request of the first clients, the server must close one to serve the further client."""
+    more request of the first clients, the server must close a connection to serve this client."""
     one = scene.site.file(scene.site.first)
     with scene.clients(WORKERS) as clients:
         for number, client in enumerate(clients, 1):

@@ -236,7 +236,7 @@ def require_tools(by_oha: bool, by_wrk: bool) -> None:
 
 
 def look() -> Facts:
-    """Measure the load of other programs for 0.5 s. Return all facts except `redis`."""
+    """Measure the load of other programs for 0.5 s. Return all facts except `redis` and its URL."""
     busy, busiest = other_load()
     return Facts(
         cpus=len(os.sched_getaffinity(0)),

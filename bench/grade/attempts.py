@@ -63,8 +63,8 @@ class Trial:
     """The divisor of the server's timeouts. On a busy machine a client may exceed such a timeout;
     therefore a check with a missing or wrong response is repeated."""
     gate: bool = False
-    """Whether this check runs before all others. If it fails and no correct file came
-    (`Scene.sent_file`), only `also_closed` checks run."""
+    """Whether this check runs before all others. After some failures of this check, e.g. if no
+    correct file came (`Scene.sent_file`), only `also_closed` checks run."""
     also_closed: bool = False
     """Whether the check runs even after a failed gate, to find the cause. Then a pass gives no
     points."""
@@ -135,7 +135,7 @@ class CheckRunner:
 
     def attempt(self, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
         """Run a check once. Return None if too little time is left, or if the check failed after
-        the end of the time. `lane`: see `GradedServer.lane`. Raises Interrupted, UserError."""
+        the time limit. `lane`: see `GradedServer.lane`. Raises Interrupted, UserError."""
         if self.scene.left() < check.seconds:
             return None
         if check.injected and not self.can_trace:
@@ -277,8 +277,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
 
 
 def waits_for_redis(scene: Scene) -> bool:
-    """Return whether the server has no threads and no locks. If so, a call of futex waits for a
-    connection in redis_pool_borrow()."""
+    """Return whether the server has no threads and no locks, so that futex waits only for Redis."""
     alone = 0 < scene.tasks() == len(scene.pids())
     return alone and scene.built is not None and not scene.built.mentions(LOCKS)
 

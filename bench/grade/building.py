@@ -213,9 +213,9 @@ class Expected:
     body: bytes | None = None
     """None: any body is correct."""
     field: tuple[str, str] | None = None
-    """A field that the response must have."""
+    """A field that the response must have: name and value."""
     remark: str = ""
-    """The text that must be in Redis afterwards, exactly once."""
+    """The text that must be in Redis exactly once after the correct response."""
     path: str = ""
     also: int = 0
     """Another correct status; its response may have any body."""

@@ -63,7 +63,7 @@ def can_look(scene: Scene) -> bool:
 
 
 def must_look(scene: Scene) -> None:
-    """Raise NotHere if `can_look` is false (in a container), because no leak can be found."""
+    """Raise NotHere if `can_look` is false (e.g. in a container), because no leak can be found."""
     if not can_look(scene):
         reason = "the processes of another user cannot be inspected here"
         raise NotHere(f"{reason}; start the container with --cap-add SYS_PTRACE")
@@ -171,7 +171,7 @@ def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
 def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
-    """Raise Failed unless `count` returns at most `most` in time. `left`: text, {}: the number."""
+    """Raise Failed unless `count` returns at most `most` in time. `left`: text; {}: the number."""
     found = most
 
     def are_few() -> bool:
@@ -249,8 +249,8 @@ def require_end_of_head(scene: Scene) -> None:
 
 
 def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
-    """Raise Failed unless all workers serve. One client for each worker (a single client if the
-    server serves one at a time) omits the last line. The last client is the first to send it."""
+    """Raise Failed unless all workers serve. One client for each worker (only one if the server
+    serves one at a time) sends a request without its end. The last client sends the end first."""
     with ExitStack() as stack:
         held = []
         for path in islice(cycle(paths), WORKERS if scene.several else 1):

@@ -26,7 +26,7 @@ COUNTS = (3, 5, 9, 17, 33, 65, 129, 257)
 """Numbers of requests in a packet. An event loop may pause after 2, 4, 8 ... requests."""
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
-"""A server with more such calls (FRUITLESS) ignores a connection's end."""
+"""A server that makes more FRUITLESS calls than this ignores the end of connections."""
 
 
 def files(scene: Scene) -> None:

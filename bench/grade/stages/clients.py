@@ -186,7 +186,7 @@ def interrupted(scene: Scene) -> None:
     """Each client is served although some system calls fail for a moment."""
 
     def pause() -> None:
-        """Interrupt poll(2), epoll_wait(2), and recv(2) with a timeout, by SIGSTOP (EINTR)."""
+        """Stop and continue the server: poll(2), epoll_wait(2) and timed recv(2) return EINTR."""
         with scene.suspended(scene.pids()):
             pass
 

@@ -55,7 +55,7 @@ UNAVAILABLE = {502, 503}
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BROKEN = b"\r\nthe connection was reset"
 OPEN = b"\r\nthe connection stayed open"
-"""Marks after the received bytes if the server sent no FIN: it sent a reset, or sent neither."""
+"""After the received bytes, BROKEN marks a reset, and OPEN a connection that stayed open."""
 
 
 class Sent(NamedTuple):
@@ -227,8 +227,8 @@ class Pair:
         raise self.explained(sent, mine, its, sure=False)
 
     def is_right_open(self, sent: Sent, its: bytes) -> bool:
-        """Return whether the graded server answers correctly if the client does not end its side.
-        `its`: the correct response."""
+        """Return whether the graded server sends the right status if the client does not end its
+        side. `its`: the correct response."""
         right, method = Response.of(its), sent.data.partition(b" ")[0].decode("latin-1")
         with contextlib.suppress(Failed, NoAnswer, OSError), self.mine.client() as client:
             return right is not None and client.ask(sent.data, method).status == right.status

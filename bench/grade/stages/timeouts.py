@@ -350,7 +350,7 @@ def _sip(scene: Scene, path: str) -> tuple[int, bytes]:
 
 
 def sleeps(scene: Scene) -> None:
-    """If all clients are silent or idle, the server uses no CPU time."""
+    """While all clients are silent or idle, the server sleeps and wakes up rarely."""
     with ExitStack() as stack:
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", "/guestbook"))  # so that the server connects to Redis

@@ -312,7 +312,7 @@ def responses(scene: Scene, sent: Sent) -> bytes:
 
 
 def rest(client: Client) -> bytes:
-    """End the client's side (FIN). Return the bytes without dates, and BROKEN, OPEN or nothing."""
+    """End the client's side (FIN), and return all received bytes without the dates."""
     try:
         client.socket.shutdown(socket.SHUT_WR)
     except OSError:

@@ -278,7 +278,7 @@ def take(
     if not pair.same(here, right):
         pair.mine.alive()
         wrong, wanted = Response.of(here), Response.of(right)
-        # After other steps than `end`, the client has not ended its side, so OPEN is no fault.
+        # Only `end` ends the client's side, so an open connection is no fault here.
         note = b"" if verb == b"end" else OPEN
         fault = cause(others, here.removesuffix(note), right.removesuffix(note), is_kept)
         statuses = status_of(wrong), status_of(wanted)

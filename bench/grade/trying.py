@@ -118,8 +118,8 @@ class World:
 
     def _in_lane(self, check: Trial, place: int, lane: int) -> list[Attempt]:
         """Run a check once. If it finds a fault that may cause many others, and no check before
-        this `place` has found it, repeat the check with a trace at once: with such a fault the
-        other checks may use up the time for a proof."""
+        this `place` has found it, repeat the check at once with a trace. Later there may be no time
+        for this, because the other checks wait longer with such a fault."""
         attempts = [self.runner.attempt(check, again=False, lane=lane)]
         failed = attempts[0].failed if attempts[0] else None
         if (

@@ -83,8 +83,8 @@ class Similarity(BaseModel):
 
 
 def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Similarity:
-    """Compare the C sources of all servers, by student. `folder`: an existing folder for files of
-    this comparison. Raises Interrupted."""
+    """Compare the C sources of `servers`: folders by student. `folder`: an existing folder for
+    files of this comparison. Raises Interrupted."""
     left_out = _write_files(servers, folder)
     variables = [f"{name}={folder}" for name in ("HOME", "TMPDIR", "MPLCONFIGDIR")]
     words = ["env", *variables, "OPENBLAS_NUM_THREADS=1"]

@@ -115,7 +115,7 @@ def printable(name: str) -> str:
 
 
 def submissions(folder: Path) -> tuple[list[Submission], list[str]]:
-    """Return all submissions of a folder by student, and the names of hidden files."""
+    """Return the submission of each student in a folder, and the names of hidden entries."""
     found: dict[str, list[tuple[str, Path]]] = defaultdict(list)
     hidden = []
     for path in sorted(folder.iterdir()):

@@ -77,7 +77,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
-    """Yield a finding for each limit that matters for a role; no levels: the limit is sufficient."""
+    """Yield a finding for each limit that matters for a role; no levels: the limit suffices."""
     for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:
             yield finding

@@ -156,8 +156,8 @@ class Child:
 
     def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
         """End the child and its group: send the child signal `number`, wait at most `timeout`
-        seconds, then kill the group. The output stays readable. Return False if the child was
-        killed. May be called twice."""
+        seconds, then kill the group. The output stays readable. Return False if the child did not
+        end in time. May be called twice."""
         if self._process.returncode is not None:
             return self._obeyed
         self.send(number)

@@ -372,7 +372,7 @@ def crowded(scene: Scene) -> None:
 
 
 def remarks_at_once(scene: Scene) -> None:
-    """Many clients send remarks while Redis reads nothing. Together they exceed socket buffers."""
+    """Many clients send remarks while Redis reads nothing. The remarks exceed socket buffers."""
     batch = [new_remark(scene.site, scene.dice) for _ in range(CROWD)]
     posted = {}
     with scene.clients(len(batch)) as clients:

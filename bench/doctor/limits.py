@@ -77,7 +77,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
-    """Yield a finding for each limit that is relevant for a role, without levels if it suffices."""
+    """Yield a finding for each limit that matters for a role; no levels: the limit suffices."""
     for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:
             yield finding
@@ -236,7 +236,7 @@ def require_tools(by_oha: bool, by_wrk: bool) -> None:
 
 
 def look() -> Facts:
-    """Measure the load of other programs for 0.5 s. Return all facts except `redis`."""
+    """Measure the load of other programs for 0.5 s. Return all facts except `redis` and its URL."""
     busy, busiest = other_load()
     return Facts(
         cpus=len(os.sched_getaffinity(0)),

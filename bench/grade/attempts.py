@@ -44,7 +44,7 @@ CLOSES_ONLY = (*CALLS_ONLY, "trace=close")
 """Options of strace for a check with `traced`. Every trace also has the ends of processes."""
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
-"""Matches a process that one of these signals killed; SIGSYS is judged as a refused call."""
+"""Matches the trace line of a process that one of these signals killed (SIGSYS: a refused call)."""
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
 """Calls whose refusal cannot cause a failure; the report only mentions the refusal."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
@@ -58,18 +58,18 @@ class Trial:
     name: str
     points: int
     run: Callable[[Scene], str | None]
-    """Runs the check. Raises Failed; may return a note for the report."""
+    """Runs the check. Raises Failed or NotHere; may return a note for the report."""
     time_scale: int = 1
     """The divisor of the server's timeouts. On a busy machine a client may exceed such a timeout;
     therefore a check with a missing or wrong response is repeated."""
     gate: bool = False
-    """Whether this check runs before all others. If it fails and no correct file came
-    (`Scene.sent_file`), only `also_closed` checks run."""
+    """Whether this check runs before all others. After some failures of this check, e.g. if no
+    correct file came (`Scene.sent_file`), only `also_closed` checks run."""
     also_closed: bool = False
     """Whether the check runs even after a failed gate, to find the cause. Then a pass gives no
     points."""
     traced: bool = False
-    """Whether the first attempt also runs under strace (ends of processes, close)."""
+    """Whether strace records calls of close() and ends of processes even in the first attempt."""
     nohup: bool = False
     """See `GradedServer.nohup`."""
     injected: Sequence[str] = ()
@@ -124,7 +124,7 @@ class CheckRunner:
     served: bool = False
     """Whether the server has printed its url at least once."""
     sent_file: bool = False
-    """Whether a file came correctly in a gate check."""
+    """Whether a client received a correct file in a gate check that failed."""
     took: list[tuple[float, Trial]] = field(default_factory=list)
     """The duration of each attempt in seconds, and its check."""
     _pages: bool = False
@@ -135,7 +135,7 @@ class CheckRunner:
 
     def attempt(self, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
         """Run a check once. Return None if too little time is left, or if the check failed after
-        the end of the time. `lane`: see `GradedServer.lane`. Raises Interrupted, UserError."""
+        the time limit. `lane`: see `GradedServer.lane`. Raises Interrupted, UserError."""
         if self.scene.left() < check.seconds:
             return None
         if check.injected and not self.can_trace:
@@ -206,7 +206,8 @@ class CheckRunner:
     def _once(
         self, check: Trial, trace: Path | None, tracer: Sequence[str], lane: int
     ) -> str | None:
-        """Start the server and run a check once. Raises Failed, Interrupted, UserError."""
+        """Start the server, unless the check does this, and run the check once. Raises Failed,
+        NotHere, Interrupted, UserError."""
         scaled = ("--time-scale", str(check.time_scale)) if check.time_scale > 1 else ()
         with self._prepared(check, trace, lane) as scene:
             passed = False
@@ -276,7 +277,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
 
 
 def waits_for_redis(scene: Scene) -> bool:
-    """Return whether the server has no threads or locks: only redis_pool_borrow() calls futex."""
+    """Return whether the server has no threads and no locks, so that futex waits only for Redis."""
     alone = 0 < scene.tasks() == len(scene.pids())
     return alone and scene.built is not None and not scene.built.mentions(LOCKS)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Prepare an examination: compile a copy of the server, link it with the built library, and make
-the files to serve: those of the project, and files with random names and contents (the seed)."""
+"""Prepare an examination. Compile a copy of the server, and link it with the built library. Make
+the files to serve: the project's, and files whose names and contents depend on the seed."""
 
 import os
 import random
@@ -57,7 +57,7 @@ ASSEMBLER = re.compile(r"\b_*asm_*\b(?!/)|\b_*section_*\s*\(\s*\"")
 
 
 class NotBuilt(Exception):
-    """The server does not compile. The exception has the compiler's message."""
+    """The server was not built. The text is the compiler's message, or says why there is none."""
 
 
 def folder_of(name: str) -> Path:
@@ -71,7 +71,8 @@ def folder_of(name: str) -> Path:
 
 
 def _require_sources(folder: Path) -> None:
-    """Raise UserError if a path is a link or a special file, or if `refusal` gives a reason."""
+    """Raise UserError if the folder or one of its named files is a link or a special file, if a
+    file cannot be read, or if `refusal` gives a reason."""
     for path in (folder, *(folder / name for name in ("main.c", "tests.toml", "ldflags"))):
         if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
             raise UserError(f"{path} is a link or not a regular file; put the file itself there")
@@ -120,10 +121,11 @@ def can_build(flag: str, folder: Path) -> bool:
 
 
 class Built:
-    """A copy of those parts of the project that compile a server, with the graded server only."""
+    """A copy of the parts of the project that a build needs, with the graded server only."""
 
     def __init__(self, source: Path, folder: Path) -> None:
-        """Copy PARTS, lib/, ops/ and the server. Raise UserError if `source` is no server."""
+        """Copy PARTS, lib/, ops/ and the server. Raise UserError if the server cannot be copied, or
+        if its name is wrong."""
         self.stalled_by = said_of(source).stalled_by
         self._root = folder
         self._folder = source.name if source.name[:2].isdigit() else f"99_{source.name}"
@@ -143,7 +145,7 @@ class Built:
         self.name = found[0]
 
     def mentions(self, words: re.Pattern[str]) -> bool:
-        """Return whether the expression matches the server's files, comments included."""
+        """Return whether the expression matches a part of the server's files, comments included."""
         files = (self._root / self._folder).rglob("*")
         sources = (file for file in files if file.is_file() and not file.is_symlink())
         return any(words.search(source.read_text(errors="replace")) for source in sources)
@@ -211,9 +213,9 @@ class Expected:
     body: bytes | None = None
     """None: any body is correct."""
     field: tuple[str, str] | None = None
-    """A field that the response must have."""
+    """A field that the response must have: name and value."""
     remark: str = ""
-    """The text that must be in Redis afterwards, exactly once."""
+    """The text that must be in Redis exactly once after the correct response."""
     path: str = ""
     also: int = 0
     """Another correct status; its response may have any body."""

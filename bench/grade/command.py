@@ -32,8 +32,8 @@ SELECTABLE = list(dict.fromkeys([*NAMES, *(one.name for stage in STAGES for one 
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
 WIDTH = 92
 BUDGET_SECONDS, SERIAL_SECONDS = 55.0, 110.0
-"""The time limits of an examination: with its own namespaces (`apart`), and without namespaces,
-because then the checks run one after another."""
+"""The time limits of an examination with its own namespaces (`apart`), and without. Without
+namespaces, the checks run one after another."""
 
 
 def run(words: Sequence[str]) -> int:

@@ -66,7 +66,7 @@ def raise_fence(paths: Sequence[str]) -> None:
         try:
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # this system does not have the folder
+            continue  # this system does not have the file or folder
         rights = READ if kind == "r" else everything
         if not Path(path).is_dir():
             rights &= OF_FILES & everything

@@ -76,7 +76,7 @@ class FaultFile(BaseModel):
         return "broken-service" in self.fault[fault].brings
 
     def may_cause(self, cause: FaultName, fault: FaultName) -> bool:
-        """Return whether `fault` may be a consequence of `cause`; a consequence costs no points."""
+        """Return whether `fault` may be a consequence of `cause`."""
         listed = fault in self.fault[cause].brings
         return listed or (self.breaks_service(cause) and fault in self.broken_service)
 
@@ -100,14 +100,14 @@ class Failed(Exception):
     proof: tuple[str, Sequence[str]] = ("", ())
     """A proof other than the trace: its origin and its lines."""
     since: float = 0
-    """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
+    """Unix time when the server was ready. Earlier trace lines are proofs only of refused calls."""
     redis_port: int | None = None
-    """The port of the server's Redis, to name these connections in a trace."""
+    """The port of the server's Redis, to name the connections to Redis in a trace."""
     locked: Sequence[str] = ()
     """The threads that waited for the same lock when no response came (`kept_lock`)."""
     afterwards: bool = False
     """Whether the server failed after the check had passed, or also without the check's special
-    conditions. Then the failure costs no points if an earlier check has found the same fault."""
+    conditions. Then a fault that an earlier check has found counts as a consequence."""
 
     def __str__(self) -> str:
         return self.seen

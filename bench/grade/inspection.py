@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Inspect the descriptors and other resources of a server's processes. After each check, require
-that the server has leaked nothing, that all workers serve, and that a stop signal ends it."""
+"""Inspect the descriptors and other resources of a server's processes. After a check, require that
+the server has leaked nothing, that all workers serve, and that a stop signal ends the server."""
 
 import os
 import re
@@ -63,7 +63,7 @@ def can_look(scene: Scene) -> bool:
 
 
 def must_look(scene: Scene) -> None:
-    """Raise NotHere if `can_look` is false (in a container), because no leak can be found."""
+    """Raise NotHere if `can_look` is false (e.g. in a container), because no leak can be found."""
     if not can_look(scene):
         reason = "the processes of another user cannot be inspected here"
         raise NotHere(f"{reason}; start the container with --cap-add SYS_PTRACE")
@@ -118,7 +118,7 @@ def useless_descriptors(scene: Scene) -> int:
 
 def channels(scene: Scene) -> set[str]:
     """Return the names of the server's open pipes and non-TCP sockets, and of epoll sets, eventfds
-    etc. These have no unique names, and are numbered within a process."""
+    etc. The latter have no unique names, so they are numbered within each process."""
     found: set[str] = set()
     for descriptors in opened(scene):
         nameless: Counter[str] = Counter()
@@ -143,7 +143,7 @@ def is_edge_triggered(scene: Scene) -> bool:
 
 
 def mappings(scene: Scene) -> int:
-    """Return the number of memory mappings of the server; each thread's stack has one."""
+    """Return the number of memory mappings of the server, e.g. for the stacks of threads."""
     count = 0
     for pid in scene.pids():
         with suppress(OSError):  # the process has ended or cannot be inspected
@@ -171,7 +171,7 @@ def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
 def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
-    """Raise Failed unless `count` returns at most `most` in time. `left`: text with {}."""
+    """Raise Failed unless `count` returns at most `most` in time. `left`: text; {}: the number."""
     found = most
 
     def are_few() -> bool:
@@ -249,8 +249,8 @@ def require_end_of_head(scene: Scene) -> None:
 
 
 def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
-    """Raise Failed unless all workers serve. One client for each worker (a single client if the
-    server serves one at a time) sends half a request. The last client sends the rest first."""
+    """Raise Failed unless all workers serve. One client for each worker (only one if the server
+    serves one at a time) sends a request without its end. The last client sends the end first."""
     with ExitStack() as stack:
         held = []
         for path in islice(cycle(paths), WORKERS if scene.several else 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The sandbox for untrusted programs: namespaces, limits, Landlock and their own user.
+"""The sandbox for untrusted programs: namespaces, limits, Landlock and a separate user.
 
 If the machine allows it, the examination has its own network namespace, with loopback only, and its
 own PID namespace, which ends with the examination. The compiler and the program run with limits and
@@ -122,7 +122,7 @@ def user(lane: int = 0) -> int | None:
 
 @functools.cache
 def _nobodys(lane: int) -> int:
-    """Return the ID of a user without processes: the grader kills all processes of this user."""
+    """Return the ID of a user without processes, plus `lane`. The grader kills its processes."""
     if lane:
         return _nobodys(0) + lane
     while processes_of(number := FIRST_USER + secrets.randbelow(USERS)):

@@ -69,7 +69,7 @@ class Scene(GradedServer):
 
     @property
     def redis_port(self) -> int | None:
-        """Return the port of the server's Redis, or of the proxy between both."""
+        """Return the port of the server's Redis, or of the proxy in front of Redis."""
         return urlsplit(self.redis_url).port
 
     def client(self, buffer: int = 0) -> Client:
@@ -110,7 +110,7 @@ class Scene(GradedServer):
     def talk(
         self, client: Client, data: bytes, method: str = "GET", fault: FaultName = "no-answer"
     ) -> Response:
-        """Send bytes on an open connection; return the response. `fault`: for no response."""
+        """Send bytes on an open connection; return the response. `fault`: if no response comes."""
         try:
             answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:
@@ -153,7 +153,7 @@ class Scene(GradedServer):
         sure: bool = True,
     ) -> None:
         """Raise Failed unless a response is as expected. `fault`: the fault of a wrong response,
-        unless a valid request is rejected."""
+        unless only its Content-Length is wrong, or a valid request is rejected."""
         if told := one.wrong_length(answer):
             there = f"{one.name} has {len(one.body or b'')} bytes"
             raise Failed("wrong-length", f"{there}; the head said Content-Length: {told[:30]}")

@@ -66,7 +66,7 @@ class GradedServer:
     """The URL of the server's database."""
     limits: Limits = field(default_factory=Limits)
     environment: Sequence[str] = ()
-    """The server's environment variables, NAME=value each."""
+    """Additional environment variables of the server, NAME=value each."""
     nohup: bool = False
     """Whether the server is started with NOHUP."""
     lane: int = 0
@@ -145,7 +145,7 @@ class GradedServer:
             self.stop()
 
     def stop(self) -> Ended | None:
-        """Kill the server and return how it ended. This method is thread-safe."""
+        """Kill the server if it runs. Return how it ended (None: not started). Thread-safe."""
         with self.stopping:
             if self.running is not None and self.ended is None:
                 self._kill()
@@ -159,7 +159,7 @@ class GradedServer:
         return self.running is None or not self.running.running()
 
     def end_by_itself(self, seconds: float) -> bool:
-        """Send SIGTERM, unless it was sent before. Return whether the server ended in time."""
+        """Send SIGTERM if no stop signal was sent. Return whether the server ended in time."""
         if not self.told:
             self.tell_to_stop()
         return self.until(self.has_ended, seconds)
@@ -206,7 +206,8 @@ class GradedServer:
 
     def alive(self, seconds: float = DYING_SECONDS) -> None:
         """Raise Failed if the server's first process has ended, although the grader did not stop
-        it. Wait up to `seconds`: a process may end a little later than its connections."""
+        it, or if the grader killed the server because of its memory. Wait up to `seconds`, because
+        a process may end a little later than its connections."""
         if self.too_large:
             seen = f"the server used more than {MEMORY >> 20} MB and was killed"
             raise Failed("takes-memory", seen)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Run all checks of a grading: many at the same time, and again after a failure. Judge the
-failures: consequences of a fault that was found before cost no points, except those of a gate."""
+failures: consequences of a known fault cost no points, unless a gate found this fault."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +24,8 @@ from bench.grade.server import BUSY_SHARE
 AT_ONCE = 8
 """The number of checks that run at the same time; together they use less than one CPU."""
 SLOWER = 1.5
-"""A server is too slow if its checks take this many times the usual time, and the time limit
-prevents some checks."""
+"""A server may count as too slow only if its checks took this many times the usual time, and the
+time limit prevented a check."""
 SANITIZED = {"data-race", "sanitizer-error"}
 """Faults that a sanitizer has reported."""
 LANES = 2
@@ -68,13 +68,13 @@ class World:
     _traced: dict[FaultName, int] = field(default_factory=dict)
     """For each fault the place of the first check that `_in_lane` has repeated."""
     _early: dict[Trial, CheckOutcome] = field(default_factory=dict)
-    """Outcomes of judged checks whose place in the report is later."""
+    """Outcomes of checks that were judged before their turn in the report."""
     _closed: str = ""
-    """The reason why no further check runs, or an empty string."""
+    """The reason why no further check except `also_closed` runs, or an empty string."""
     _found: list[FaultName] = field(default_factory=list)
     """Names of the faults so far, without consequences."""
     _in_gate: list[FaultName] = field(default_factory=list)
-    """Those of a gate: without it, no check is known to pass, so consequences cost points."""
+    """Faults in `_found` that a gate found. Their consequences cost points."""
 
     def outcomes(self, stages: Sequence[Stage]) -> Iterator[StageOutcome]:
         """Run the selected checks and yield the outcomes of their stages. Gates that are not
@@ -118,8 +118,8 @@ class World:
 
     def _in_lane(self, check: Trial, place: int, lane: int) -> list[Attempt]:
         """Run a check once. If it finds a fault that may cause many others, and no check before
-        this `place` has found it, repeat the check with a trace at once: with such a fault the
-        other checks may use up the time for a proof."""
+        this `place` has found it, repeat the check at once with a trace. Later there may be no time
+        for this, because the other checks wait longer with such a fault."""
         attempts = [self.runner.attempt(check, again=False, lane=lane)]
         failed = attempts[0].failed if attempts[0] else None
         if (

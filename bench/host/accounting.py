@@ -243,7 +243,7 @@ def _process_namespace() -> int:
 
 
 def candidates() -> list[Path]:
-    """Return folders in which this process may create groups of version 2: its group, then the
+    """Return the folders to try for new groups of version 2: this process's group, then the
     parents. Stop at a group with a quota, because servers must stay within that quota."""
     found = []
     for _, folder in own_folders("", *read_own()):

@@ -161,7 +161,7 @@ def memory(proc: Path = Path("/proc")) -> Memory | None:
 
 def wait_for_room(connections: int, watch: SignalWatch, proc: Path = Path("/proc")) -> None:
     """Wait, at most 60 s, until the kernel can keep `connections` more connections in TIME_WAIT. Do
-    not wait if `connections` is above the kernel's limit. May raise Interrupted."""
+    not wait if they exceed the kernel's limit, or if it is unknown. May raise Interrupted."""
     for _ in range(int(REST_SECONDS / LOOK_SECONDS)):
         found = memory(proc)
         if not found or connections > found.at_most or found.now + connections <= found.at_most:

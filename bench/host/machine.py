@@ -210,7 +210,7 @@ class Mount(NamedTuple):
 
 
 class HostCount(NamedTuple):
-    """The current counters of a host; None: unknown."""
+    """The current counters of a host; None: unknown, or no quota."""
 
     cpu_s: float
     periods: int | None

@@ -9,7 +9,7 @@ Every child
     could deadlock, because this process may have threads (e.g. the live table's);
   - is bound to the given CPUs by taskset before its first instruction, so that all its threads and
     children also run on these CPUs;
-  - writes to unnamed files, because a full pipe would block it. `piped` is the exception.
+  - writes to unnamed files, because a full pipe would block it. With `piped`, its output is a pipe.
 """
 
 import contextlib
@@ -155,9 +155,9 @@ class Child:
             self._process.send_signal(number)
 
     def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
-        """End the child and the processes of its group: send signal `number`, wait `timeout`
-        seconds, then kill. The output stays readable. Return False if this method killed the child.
-        May be called twice."""
+        """End the child and its group: send the child signal `number`, wait at most `timeout`
+        seconds, then kill the group. The output stays readable. Return False if the child did not
+        end in time. May be called twice."""
         if self._process.returncode is not None:
             return self._obeyed
         self.send(number)

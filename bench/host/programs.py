@@ -80,7 +80,7 @@ def find_program(name: str) -> str | None:
 
 
 def require(name: str, group: str) -> str:
-    """Return a program's path. The UserError names the `group` of scripts/setup.sh to install."""
+    """Return a program's path. Raises UserError with the `group` of scripts/setup.sh to install."""
     if found := find_program(name):
         return found
     raise UserError(f"{name} is not installed. Run: scripts/setup.sh {group}")

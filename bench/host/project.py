@@ -61,7 +61,7 @@ def source_digest(root: Path = ROOT) -> str:
 
 
 def git_state() -> Checkout | None:
-    """Return the checked-out commit and the number of changed files; None without git."""
+    """Return the commit and the number of changed files; None without git or a repository."""
     commit = first_line(["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", "HEAD"])
     if not commit:
         return None

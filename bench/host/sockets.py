@@ -2,8 +2,8 @@
 """Lists the TCP sockets over IPv4 of this network namespace, and enables its loopback interface.
 
 sock_diag(7) returns only the requested sockets. If it is not available (no module in the kernel, or
-forbidden by a sandbox), all sockets are read from /proc/net/tcp. After a load test this file has
-20 MB. The file does not give the size of a listener's accept queue.
+forbidden by a sandbox), all sockets are read from /proc/net/tcp. After a load test this file may
+have 20 MB. The file does not give the size of a listener's accept queue.
 """
 
 import fcntl

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The attacks, with their actions, servers and allowed failures; and the scene of an attack: a
-running server, its Redis, and crowds.
+"""The attacks, with their actions, servers and allowed failures. An `AttackScene` is a running
+server with its Redis and crowds.
 
 attacks.toml has a table for each attack: a crowd, an action `during` the attack (a key of DURING),
 or both. The number of clients and the time of each attack are limited.
@@ -167,8 +167,8 @@ class AttackScene:
         self._counts.append(self._tasks())
 
     def left_over(self) -> LeftOver:
-        """Wait at most QUIET_SECONDS. Return the open connections, and the tasks beyond the numbers
-        before the attack, without threads of reference servers, because a runtime manages them."""
+        """Wait at most QUIET_SECONDS; count open connections, and tasks beyond those before the
+        attack. Threads of reference servers do not count, because a runtime manages them."""
         usual = max(self._at_first, min(self._counts, default=self._at_first))
         found = LeftOver()
 

@@ -191,7 +191,7 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
-    # Exclude the attack, because ksoftirqd then handles packets and delays the server.
+    # `used` excludes the attack, in which ksoftirqd handles packets and delays the server.
     used = difference(scene.server.used(), used)
     began = time.monotonic()
     with attack.run(scene) as again:

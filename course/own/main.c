@@ -117,7 +117,7 @@ static void send_some(struct blocking_conn *conn) {
  * connection is available (NULL), or if the call fails, pass NULL: the client
  * receives a 503, as it does now.  If the reply has the wrong type,
  * connection_replied() returns false, and the client receives a 502.  Such a
- * reply may belong to another command.  So `ask_once` in net/blocking.c closes
+ * reply may belong to another command.  In net/blocking.c, `ask_once` closes
  * such a connection, and `ask_redis` checks a connection before a remark is
  * stored.
  */

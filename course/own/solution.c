@@ -24,7 +24,8 @@ static const struct architecture architecture = {
     .calls = {CALL(poll), CALL(fcntl), THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
-/* A waiting thread checks every LOOK milliseconds whether the server stops. */
+/* A thread that waits for its client checks at this interval (in milliseconds)
+   whether the server stops. */
 #define LOOK      100
 #define QUEUE_FOR 32 /* few, so that files and Redis have descriptors, too */
 
@@ -60,8 +61,8 @@ static int64_t time_left(struct blocking_conn *conn) {
 }
 
 /* Sleeps until the client is ready, at most LOOK milliseconds at a time.
-   Returns false if the client's time is over, or if the server stops and the
-   client is idle. */
+   Returns false if the client's or the stopping server's time is over, or if
+   the server stops and the client is idle. */
 static bool wait_for(struct blocking_conn *conn, short event) {
     struct pollfd client = {.fd = conn->client->socket, .events = event};
 

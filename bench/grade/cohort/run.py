@@ -3,8 +3,8 @@
 folder with the runs of a class and all grades of each student.
 
 If a submission cannot be graded, its line gives the reason, and the run continues. Without --again,
-a submission is graded again only if its files, the project or --only have changed. Each grade is
-appended to a file as a line: a killed run loses only the current grade. `runs.json` is replaced.
+a submission with a grade is graded again only if its files, the project or --only have changed.
+Each grade is appended to grades.jsonl as a line, so a killed run loses only the current grade.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ class ClassRun(BaseModel):
     seed: int
     started: datetime
     finished: datetime | None = None
-    """None: the run has not finished; the next command continues it, unless it has another seed."""
+    """None: the run has not finished. The next command continues it, unless --seed is another."""
 
 
 class ClassRuns(BaseModel):
@@ -159,7 +159,7 @@ class ClassRecord:
         return [self.students[name][-1] for name in students if self.students.get(name)]
 
     def history(self, student: str) -> Iterator[Graded]:
-        """Return the student's grades that have points, the oldest first."""
+        """Return the student's records that have a grade, the oldest first."""
         return (one for one in self.students[student] if one.grade)
 
     def _save_runs(self) -> None:

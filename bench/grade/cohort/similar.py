@@ -3,7 +3,7 @@
 layout, names of variables, and the project's code.
 
 If this module is run as a program, it compares the files of a folder and prints JSON. Because the
-files are untrusted, the program has a time limit, and Landlock limits the files that it may open.
+files are untrusted, `compare` runs this program with a time limit and with Landlock (fence.py).
 """
 
 import json
@@ -24,7 +24,7 @@ THRESHOLD = 0.5
 NEARLY_ALL = 0.9
 """The minimum share of common code for a group of submissions."""
 LITTLE = 0.2
-"""The share of own code below which a submission is mentioned."""
+"""The share of own code below which a submission is listed as mostly the project's code."""
 NOISE, GUARANTEED = 25, 30
 """Numbers of characters, in code whose names are replaced by a letter. Matches shorter than NOISE
 are ignored; matches of GUARANTEED characters are always found (copydetect's default values)."""
@@ -83,8 +83,8 @@ class Similarity(BaseModel):
 
 
 def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Similarity:
-    """Compare the C sources of all servers, by student. `folder`: an existing folder for files of
-    this comparison. Raises Interrupted."""
+    """Compare the C sources of `servers`: folders by student. `folder`: an existing folder for
+    files of this comparison. Raises Interrupted."""
     left_out = _write_files(servers, folder)
     variables = [f"{name}={folder}" for name in ("HOME", "TMPDIR", "MPLCONFIGDIR")]
     words = ["env", *variables, "OPENBLAS_NUM_THREADS=1"]

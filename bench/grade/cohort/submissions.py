@@ -115,7 +115,7 @@ def printable(name: str) -> str:
 
 
 def submissions(folder: Path) -> tuple[list[Submission], list[str]]:
-    """Return all submissions of a folder by student, and the names of hidden files."""
+    """Return the submission of each student in a folder, and the names of hidden entries."""
     found: dict[str, list[tuple[str, Path]]] = defaultdict(list)
     hidden = []
     for path in sorted(folder.iterdir()):
@@ -274,7 +274,7 @@ def _server_in(folder: Path) -> Path | None:
 
 
 def _only_file(folder: Path) -> Path:
-    """Copy the only C file to main.c in a new folder; return the folder. Raises NotGraded."""
+    """Move the only C file to main.c in a new folder; return the folder. Raises NotGraded."""
     sources = _files(folder, (".c",))
     if len(sources) != 1:
         names = [printable(file.name) for file in sources or _files(folder, ("",))]

@@ -26,7 +26,7 @@ COUNTS = (3, 5, 9, 17, 33, 65, 129, 257)
 """Numbers of requests in a packet. An event loop may pause after 2, 4, 8 ... requests."""
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
-"""A server with more such calls (FRUITLESS) ignores a connection's end."""
+"""A server that makes more FRUITLESS calls than this ignores the end of connections."""
 
 
 def files(scene: Scene) -> None:
@@ -198,7 +198,7 @@ def ends_of_requests(scene: Scene) -> None:
 
 
 def resets(scene: Scene) -> None:
-    """No process of the server ends when clients leave in the middle of their response."""
+    """No process of the server crashes when clients leave in the middle of their response."""
     path, _ = scene.site.big
     scene.get(scene.site.first)
     scene.watch.sleep(0.2)

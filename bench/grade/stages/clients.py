@@ -108,7 +108,7 @@ def ask(scene: Scene, one: Expected, faults: Faults = USUAL, cuts: Sequence[int]
 
 
 def leave(scene: Scene, *sent: bytes, pause: float = 0, buffer: int = 0) -> None:
-    """Let a new client send each element of `sent`, wait `pause` seconds, and reset."""
+    """For each element of `sent`, let a new client send it, wait `pause` seconds, and reset."""
     for data in sent:
         with scene.client(buffer) as client:
             client.send(data)
@@ -186,7 +186,7 @@ def interrupted(scene: Scene) -> None:
     """Each client is served although some system calls fail for a moment."""
 
     def pause() -> None:
-        """Interrupt poll(2), epoll_wait(2), and recv(2) with a timeout, by SIGSTOP (EINTR)."""
+        """Stop and continue the server: poll(2), epoll_wait(2) and timed recv(2) return EINTR."""
         with scene.suspended(scene.pids()):
             pass
 
@@ -304,7 +304,7 @@ def complete(
     client, one, rest, since = half
     with scene.unanswered(fault, seen, client.port, sure=False if wrong else None):
         answer = scene.talk(client, rest)
-    # If the rest came too late, 408 is correct. For a file, 503 is always a fault.
+    # If the rest came too late, 408 is correct. For a file, 503 is a fault even on a busy machine.
     if answer.status != HTTPStatus.REQUEST_TIMEOUT or time.monotonic() - since < TIMEOUT:
         refused = answer.status == HTTPStatus.SERVICE_UNAVAILABLE and one.path in scene.site.small
         scene.require(one, answer, wrong or "wrong-answer", client.port, not wrong or refused)

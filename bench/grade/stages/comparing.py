@@ -28,7 +28,7 @@ REQUESTS = Path(__file__).parents[1] / "requests.txt"
 DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
 SHOWN, SHOWN_BEFORE = 80, 30
-"""The bytes of a response in a finding, and how many of these bytes precede the difference."""
+"""The number of bytes of a response in a finding, and how many of them precede the difference."""
 REMARK = b'class="remark"'
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
@@ -46,8 +46,8 @@ ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """Replacements for a part of a request."""
 LARGE, STRAY = 1 << 16, 100
-"""The minimum size of a large body. A response that does not begin at once, but within STRAY bytes,
-follows the rest of the previous response."""
+"""The minimum size of a large body. If a response begins after 1 to STRAY other bytes, these bytes
+are the rest of the previous response."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
 """The first and last bytes of character classes."""
 UNAVAILABLE = {502, 503}
@@ -55,7 +55,7 @@ UNAVAILABLE = {502, 503}
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BROKEN = b"\r\nthe connection was reset"
 OPEN = b"\r\nthe connection stayed open"
-"""Marks after the received bytes if the connection ended without FIN: by a reset, by a timeout."""
+"""After the received bytes, BROKEN marks a reset, and OPEN a connection that stayed open."""
 
 
 class Sent(NamedTuple):
@@ -65,7 +65,7 @@ class Sent(NamedTuple):
     cuts: Sequence[int] = ()
     """The offsets at which the client pauses, but only with the graded server."""
     fault: FaultName | None = None
-    """The fault if this way of sending causes other responses. None: `cause` decides."""
+    """The fault if this way of sending causes wrong responses. None: `cause` decides."""
 
     @property
     def data(self) -> bytes:
@@ -114,7 +114,7 @@ class Requests:
         path = scene.site.first
         answer = scene.ask(request("GET", path))
         self.kept = scene.several and not answer.closes
-        """Whether the server keeps a connection open."""
+        """Whether the server keeps a connection open; false if it serves one client at a time."""
         self._names = {
             "{page}": "GET /guestbook HTTP/1.1|Host: a||",
             "{link}": "GET /go/odd HTTP/1.1|Host: a||",
@@ -198,7 +198,7 @@ class Pair:
         if not sent.cuts:
             self.times.append((time.monotonic() - between, between - begun))
         elif len(sent.parts) > 1:
-            # The server may close before the last request, and a request's body may come late.
+            # Ignore a reset, as after an early close, and 100 Continue, as before a late body.
             mine, its = (one.removesuffix(BROKEN).replace(CONTINUE, b"") for one in (mine, its))
         return mine, its
 
@@ -227,8 +227,8 @@ class Pair:
         raise self.explained(sent, mine, its, sure=False)
 
     def is_right_open(self, sent: Sent, its: bytes) -> bool:
-        """Return whether the graded server answers correctly if the client does not end its side.
-        `its`: the correct response."""
+        """Return whether the graded server sends the right status if the client does not end its
+        side. `its`: the correct response."""
         right, method = Response.of(its), sent.data.partition(b" ")[0].decode("latin-1")
         with contextlib.suppress(Failed, NoAnswer, OSError), self.mine.client() as client:
             return right is not None and client.ask(sent.data, method).status == right.status
@@ -370,7 +370,7 @@ def cause(data: bytes, mine: bytes, its: bytes, later: bool = False) -> FaultNam
         (wanted == 404 and got < 400, "wrong-answer"),
         (wanted in UNAVAILABLE and got < 400, "wrong-reply"),
         (stays and (wanted < 400 or here.body == right.body), "never-closes"),
-        # The server closes after a request that is not valid HTTP.
+        # A correct server closes after a request that is not valid HTTP.
         (wanted >= 400 and right.closes and (got < 400 or not here.closes), "believes-anything"),
         (got in UNAVAILABLE and wanted < 500 and needs_redis, "no-redis"),
         (got == wanted and here.closes > right.closes, "not-kept"),
@@ -416,8 +416,8 @@ def in_pieces(scene: Scene) -> None:
 
 
 def defects(scene: Scene) -> None:
-    """Invalid requests get the correct responses: the requests of requests.txt, also with the body
-    later than the head, and valid requests with a random defect."""
+    """Invalid and changed requests get the correct responses: those of requests.txt, also with a
+    late body, and valid requests with a random defect, a cut, or other capital letters."""
     with beside_reference(scene) as pair:
         found, dice = pair.requests.of("invalid"), scene.dice
         heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]

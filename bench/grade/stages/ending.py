@@ -37,7 +37,7 @@ def finishes(scene: Scene) -> None:
             (kept,) = stack.enter_context(scene.clients(1, one.data[:-2]))
             stack.enter_context(redis_silent(scene))
             (asking,) = stack.enter_context(scene.clients(1, PAGE.data))
-            # All workers are occupied, so these clients are in the backlog or the server's queue.
+            # If the server is a pool, these clients wait in the backlog or in the server's queue.
             queued = stack.enter_context(scene.clients(WAITING, closing.data))
             more = [Half(reader, Expected(path, b"", 200, content), b""), Half(asking, PAGE, b"")]
             more += [Half(client, closing, b"") for client in queued]

@@ -297,7 +297,7 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
         f"and {5 * ALONE} other clients, some of which left early: memory use grew by "
         f"{min(grown) >> 10} to {max(grown) >> 10} KB a round"
     )
-    # A thread that first serves late touches new memory; a leak grows evenly.
+    # A thread that serves its first client in a late round uses new memory; a leak grows evenly.
     raise Failed("memory-leak", seen, sure=max(grown) < 4 * min(grown))
 
 

@@ -37,7 +37,7 @@ class Sanitizer:
     name: str
     flag: str
     summary: re.Pattern[str]
-    """Matches the summary line of a report; the groups are the details in this line."""
+    """Matches the line that sums up a report; the groups are the details in this line."""
 
 
 THREADS = Sanitizer(
@@ -150,9 +150,9 @@ def _ask_all(scene: Scene, listed: Sequence[bytes]) -> None:
 
 
 def _race(scene: Scene) -> None:
-    """Send requests of all kinds, some of them invalid, and let clients leave early."""
+    """Send requests of several kinds, one of them invalid, and let clients leave early."""
     small, big = scene.site.first, scene.site.big[0]
-    body = b"guest-name=a&guest-remarks=" + 900 * b"b"  # a page grows in large steps
+    body = b"guest-name=a&guest-remarks=" + 900 * b"b"  # long, so that the page grows quickly
     remark = request("POST", "/guestbook", FORM, body=body)
     for _ in range(ROUNDS):
         if _BEGUN.search(scene.said()):

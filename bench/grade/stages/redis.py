@@ -212,7 +212,7 @@ def at_once(scene: Scene) -> str | None:
     alone = min(_seconds(scene, 1) for _ in range(3))
     took = _seconds(scene, AT_ONCE)
     late = f"each reply of Redis came {SLOW_MS:.0f} ms late"
-    if took > alone * AT_ONCE * 0.7:  # serial requests would take all of this time
+    if took > alone * AT_ONCE * 0.7:  # serial requests would take alone * AT_ONCE
         fault: FaultName = "one-redis-question" if scene.several else "by-nature"
         seen = f"one client got its page after {alone:.2f} s, {AT_ONCE} clients at once got theirs"
         raise Failed(fault, f"{late}; {seen} after {took:.2f} s", sure=False)
@@ -372,7 +372,7 @@ def crowded(scene: Scene) -> None:
 
 
 def remarks_at_once(scene: Scene) -> None:
-    """Many clients send remarks, larger than the socket buffers, while Redis reads nothing."""
+    """Many clients send remarks while Redis reads nothing. The remarks exceed socket buffers."""
     batch = [new_remark(scene.site, scene.dice) for _ in range(CROWD)]
     posted = {}
     with scene.clients(len(batch)) as clients:

@@ -86,7 +86,7 @@ DECLARED = declaration(SituationFile, FILE)
 
 class Actor:
     """A server in a situation, and its clients. The method of a step (`_send` for `send`) takes the
-    step's first word and its other words, and returns the bytes that a client has received."""
+    word after the verb, and the rest of the step. It returns the bytes that a client has read."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -229,7 +229,7 @@ def act(pair: Pair, situation: Situation) -> None:
     shutil.rmtree(own_folder(pair.mine), ignore_errors=True)
     own_folder(pair.mine).mkdir()
     actors = Actor(pair.mine), Actor(pair.its)
-    begun = "redis-" not in situation.steps  # before Redis goes down, its end explains no fault
+    begun = "redis-" not in situation.steps  # `fault` counts from the first step `redis-...`
     try:
         for line in pair.requests.in_bytes(situation.steps):
             found = TIMES.fullmatch(line)
@@ -285,7 +285,7 @@ def take(
         step = in_words(verb, first.decode(), others)
         late = right == b"" or right.endswith(OPEN)
         failed = difference(step, fault, here, right, sure=not (late or waits))
-        # A new worker may have a new connection to Redis.
+        # A new connection may get another worker, whose Redis connection may work.
         explained = status_of(wrong) in UNAVAILABLE or (fault == usual == "redis-not-back")
         if verb == b"ask" and is_kept and not explained:
             alone = Response.of(responses(pair.mine, Sent([others])))

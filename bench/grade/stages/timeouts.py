@@ -90,7 +90,7 @@ def idle_again(scene: Scene) -> None:
 
 def released(scene: Scene) -> None:
     """Each worker has a client that keeps its connection, and a further client waits. After one
-    more request of the first clients, the server must close one to serve the further client."""
+    more request of the first clients, the server must close a connection to serve this client."""
     one = scene.site.file(scene.site.first)
     with scene.clients(WORKERS) as clients:
         for number, client in enumerate(clients, 1):
@@ -350,7 +350,7 @@ def _sip(scene: Scene, path: str) -> tuple[int, bytes]:
 
 
 def sleeps(scene: Scene) -> None:
-    """If all clients are silent or idle, the server uses no CPU time."""
+    """While all clients are silent or idle, the server sleeps and wakes up rarely."""
     with ExitStack() as stack:
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", "/guestbook"))  # so that the server connects to Redis

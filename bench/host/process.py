@@ -250,7 +250,7 @@ START_SECONDS = 10.0
 
 
 class HelperError(NoFigure):
-    """A helper process did not start; the message gives the reason."""
+    """A helper process did not start, or failed; the message gives the reason."""
 
     label = "no start"
 

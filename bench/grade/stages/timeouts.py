@@ -251,7 +251,7 @@ def early(scene: Scene) -> None:
         begun = time.monotonic()
         for pause, did, half in waiting:
             scene.watch.sleep(max(0.0, begun + pause - time.monotonic()))
-            seen = f"a client {did} for {pause} s, less than its timeout, and got no response"
+            seen = f"a client {did} for {pause} s, less than its timeout; then it got no response"
             complete(scene, half, "cuts-early", seen, "cuts-early")
 
 

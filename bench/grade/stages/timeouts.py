@@ -252,7 +252,8 @@ def early(scene: Scene) -> None:
         for pause, did, half in waiting:
             scene.watch.sleep(max(0.0, begun + pause - time.monotonic()))
             seen = f"a client {did} for {pause} s, less than its timeout; then it got no response"
-            complete(scene, half, "cuts-early", seen, "cuts-early")
+            fault: FaultName = "cuts-early" if half.rest else "cuts-slow-reader"
+            complete(scene, half, fault, seen, fault)
 
 
 def time_out_together(scene: Scene) -> None:

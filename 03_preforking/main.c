@@ -96,10 +96,11 @@ static bool start_worker(struct server *server) {
     children_exit(&workers, number);
 }
 
-/* Waits until a worker has ended (after a crash), and forks another in its
-   place.  The pause limits the rate of forks if each worker crashes early.  A
-   failed fork is logged and retried.  A worker that Redis has rejected wakes
-   the parent, which then makes all workers close idle connections to Redis. */
+/* Forks workers to replace workers that have ended (after a crash), and waits
+   until the next worker ends.  The pause limits the rate of forks if each
+   worker crashes early.  A failed fork is logged and retried.  A worker that
+   Redis has rejected wakes the parent.  The parent then wakes all workers, so
+   that they close idle connections to Redis. */
 static void replace_workers(struct server *server) {
     size_t number;
 

@@ -22,8 +22,8 @@
  *
  * What does it cost?  A process for each worker, forked once: worker and parent
  * share each page of memory until one of them writes to it.  Each worker has a
- * connection to Redis; if Redis allows too few, the worker closes it after each
- * use (net/children.h).  The kernel switches processes whenever one waits.
+ * connection to Redis; it closes this connection after each use if Redis allows
+ * too few (net/children.h).  The kernel switches processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next
  * connection waits in the backlog until one of the N ends.  While a connection

@@ -17,9 +17,10 @@
  * Where does a half-done request live?  On the stack of blocking_serve().
  * There is never more than one half-done request.
  *
- * What does it cost?  Only the work itself: no second process, no context
- * switch, no lock.  For one client at a time no server is cheaper.  But while
- * the process waits for Redis, the CPU is idle, even if the queue is long.
+ * What does it cost?  Only the work itself: no second process, no switch
+ * between workers, no wait for a lock.  For one short connection at a time no
+ * server is cheaper.  But while the process waits for Redis, it serves no other
+ * client, even if the backlog is long.
  *
  * What happens at the limit?  The backlog fills.  Then the kernel drops
  * connection requests, and the clients' kernels repeat them after 1, 2, 4 ...

@@ -25,7 +25,7 @@
  * What happens at the limit?  If CHILDREN_LIMIT children are alive (fewer if
  * memory is short, see main()), the parent stops accepting until a child ends;
  * other clients wait in the backlog.  If fork() fails, the accepted client
- * waits until a child ends.  In both cases no connection is kept alive.
+ * waits, and the parent retries.  In both cases no connection is kept alive.
  *
  * Who owns a socket after fork()?  Both processes.  A connection to Redis can
  * outlive the child that used it, if the child reports the connection's state
@@ -76,7 +76,7 @@ static void fork_child(struct worker *worker, const struct client *client) {
     pid_t child;
 
     cached_time_set(&worker->cached_time, time(NULL));
-    /* If no more processes are allowed, a child must end first. */
+    /* If no more processes are allowed, a process must end first. */
     while ((child = children_fork(&children, &slot)) < 0 &&
            !server_is_out_of_time()) {
         shortage_report("processes");

@@ -22,8 +22,8 @@
  *
  * What does it cost?  A process for each worker, forked once: worker and parent
  * share each page of memory until one of them writes to it.  Each worker has a
- * connection to Redis; if Redis allows too few, the worker closes it after each
- * use (net/children.h).  The kernel switches processes whenever one waits.
+ * connection to Redis; it closes this connection after each use if Redis allows
+ * too few (net/children.h).  The kernel switches processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next
  * connection waits in the backlog until one of the N ends.  While a connection
@@ -96,10 +96,11 @@ static bool start_worker(struct server *server) {
     children_exit(&workers, number);
 }
 
-/* Waits until a worker has ended (after a crash), and forks another in its
-   place.  The pause limits the rate of forks if each worker crashes early.  A
-   failed fork is logged and retried.  A worker that Redis has rejected wakes
-   the parent, which then makes all workers close idle connections to Redis. */
+/* Forks workers to replace workers that have ended (after a crash), and waits
+   until the next worker ends.  The pause limits the rate of forks if each
+   worker crashes early.  A failed fork is logged and retried.  A worker that
+   Redis has rejected wakes the parent.  The parent then wakes all workers, so
+   that they close idle connections to Redis. */
 static void replace_workers(struct server *server) {
     size_t number;
 

@@ -28,8 +28,8 @@
  * What happens at the limit?  CHILDREN_LIMIT, the descriptors and the memory
  * limit the number of threads.  At the limit the main thread sleeps in
  * sem_wait() until a thread ends; other clients wait in the backlog.  If the
- * system allows fewer threads, a client that was accepted waits until a thread
- * ends.  At both limits no connection is kept alive.
+ * system allows fewer threads, an accepted client waits, and the main thread
+ * retries.  At both limits no connection is kept alive.
  *
  * A connection to Redis outlives the thread, which returns it to a pool.  A
  * lock guards the pool (net/redis/pool.h).  In 02_forking no lock is needed,
@@ -84,7 +84,7 @@ static bool others_wait(const struct worker *worker) {
     return room == 0;
 }
 
-/* Removes the thread from the list of running threads. */
+/* Removes the thread from the list of running threads, and frees it. */
 static void forget(struct thread *thread) {
     pthread_mutex_lock(&lock);
     DL_DELETE(alive, thread);
@@ -106,7 +106,7 @@ static void *serve(void *context) {
    none is joined: the memory of a detached thread is freed at its end. */
 static bool create_thread(struct server *server, const struct client *client,
                           const pthread_attr_t *attributes) {
-    /* The date, formatted once for all threads. */
+    /* The date, formatted at most once a second; each thread gets a copy. */
     static struct cached_time cached_time;
     struct thread *thread = calloc(1, sizeof *thread);
 
@@ -131,8 +131,8 @@ static bool create_thread(struct server *server, const struct client *client,
 }
 
 /* Wakes the sleeping threads, so that they check whether the server stops.  A
-   signal for the process wakes only one thread, so it is passed on to each.
-   Returns false when no thread is left. */
+   signal for the process wakes only one thread, so each thread gets its own
+   signal.  Returns false when no thread is left. */
 static bool wake_threads(void) {
     struct thread *thread;
 
@@ -144,8 +144,8 @@ static bool wake_threads(void) {
     return any;
 }
 
-/* If threads or memory have run out, a thread must end first; until then the
-   client waits. */
+/* While threads or memory are short, retries, and the client waits.  When
+   STOP_TIMEOUT is over, closes the connection instead. */
 static void create_thread_for(struct server *server,
                               const struct client *client,
                               const pthread_attr_t *attributes) {

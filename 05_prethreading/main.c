@@ -72,9 +72,9 @@ struct thread {
     struct worker worker;
 };
 
-/* All clients that wait, in the order of their arrival. */
+/* The accepted clients that wait for a thread, in the order of accept(). */
 static struct queue {
-    pthread_mutex_t lock; /* guards the other fields */
+    pthread_mutex_t lock; /* guards the fields below, except `free` */
     pthread_cond_t changed;
     struct client *ring; /* with a slot for each client that may wait */
     size_t size;         /* slots */
@@ -171,7 +171,7 @@ static bool start_thread(struct server *server, struct thread *threads,
 }
 
 /* Wakes the sleeping threads, so that they check whether the server stops.  A
-   signal for the process wakes only one thread, so it is passed on to each. */
+   signal for the process wakes only one thread, so each gets its own signal. */
 static void wake_threads(const struct thread *threads, size_t count) {
     for (size_t i = 0; i < count; i++)
         pthread_kill(threads[i].id, SIGALRM);

@@ -34,8 +34,9 @@ static struct io_uring_sqe *begin(struct loop *loop, struct ring_conn *conn,
 }
 
 /* Begins an operation that receives at most as many bytes as connection_room()
-   will offer space for.  An idle connection gets its buffer, of RECEIVE_SIZE
-   bytes, only when bytes come.  Returns false if there is no memory. */
+   will offer space for.  An idle connection gets its input buffer, of
+   RECEIVE_SIZE bytes, only when bytes come.  Returns false if memory is short,
+   and abandons the connection. */
 static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     size_t size = RECEIVE_SIZE, most = loop->ring.for_clients.size;
@@ -85,9 +86,9 @@ static void begin_send(struct loop *loop, struct ring_conn *conn,
 /* ---- One connection ---- */
 
 /* Drives one connection until an operation is begun for it, or until it waits
-   for Redis.  A file is sent as in 07.  The ring has no operation like
-   sendfile(2).  The operation splice would need a pipe for each client, and the
-   kernel would run it in a thread. */
+   for Redis or is closed.  A file is sent as in 07, because the ring has no
+   operation like sendfile(2).  The operation splice would need a pipe for each
+   client, and the kernel would run it in a thread. */
 static void drive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     struct pending pending;

@@ -18,8 +18,8 @@
  * the operation is cancelled first.  A cancelled operation completes as well:
  * with -ECANCELED, or with its result, if the kernel was faster.
  *
- * Only receiving needs no memory in advance: the kernel takes a buffer when
- * bytes come, so ten thousand idle connections need no buffer.
+ * A receive operation needs no memory in advance: the kernel takes a buffer
+ * when bytes come, so ten thousand idle connections need no buffer.
  */
 #ifndef COMPLETION_H
 #define COMPLETION_H

@@ -17,7 +17,7 @@
  * the kernel reports a ready socket, and then 07 makes a call.  This server
  * submits the operation first; the kernel reports its result.
  *
- * Where does a half-done request live?  In its `struct ring_conn`, as in 07.
+ * Where does a half-done request live?  In its `struct ring_conn`, on the heap.
  * But while an operation is in flight, its memory belongs to the kernel, even
  * if the client has timed out.  completion.h explains who owns a buffer when.
  *

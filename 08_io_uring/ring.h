@@ -34,7 +34,7 @@ struct ring {
 /* The size of the completion queue; the kernel keeps further entries. */
 #define COMPLETIONS 8192
 
-/* Exits with a message if the kernel has no io_uring, or forbids it. */
+/* Exits with a message if there is no io_uring, no permission or no memory. */
 void ring_init(struct ring *ring);
 void ring_free(struct ring *ring); /* when no operation is in flight */
 

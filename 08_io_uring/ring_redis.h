@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The connection to Redis on the ring: one operation receives all replies, and
-   in each loop iteration one operation sends the commands. */
+   in each loop iteration at most one operation sends commands. */
 #ifndef RING_REDIS_H
 #define RING_REDIS_H
 
@@ -40,7 +40,7 @@ void ring_redis_forget(struct ring_redis *redis);
    the server was suspended (SIGSTOP). */
 void ring_redis_receive_late(struct ring_redis *redis);
 
-/* Begins the operations that are needed now.  Call it last in a loop iteration:
+/* Begins the operations that are needed now.  Call it last before ring_wait():
    a later command could move the buffer of commands before the kernel has read
    it. */
 void ring_redis_begin(struct ring_redis *redis);

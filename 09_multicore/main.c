@@ -22,8 +22,8 @@
  *
  * What does it cost?  Each core has a process and a connection to Redis.  While
  * a process has no client, it needs 80 KB of its own memory.  A request costs
- * as much CPU time as in 07, or a little more, because each system call of two
- * loops returns fewer events.
+ * as much CPU time as in 07, or a little more: with several loops, each call of
+ * epoll_wait() returns fewer events.
  *
  * What happens at the limit?  Each worker has as many descriptors as 07, and
  * its share of the memory.  A handler that computes delays only the clients of

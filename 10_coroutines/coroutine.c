@@ -52,7 +52,7 @@ static struct {
     struct coroutine *current;
     struct watched *watched; /* by descriptor; grows */
     size_t known;            /* the length of `watched` */
-    struct coroutine *ready; /* run in the next loop iteration */
+    struct coroutine *ready; /* run_ready() runs them */
     /* All coroutines that wait with a deadline: a binary heap, in which the
        earliest deadline is first. */
     struct coroutine **heap;

@@ -17,7 +17,7 @@
  * a call.  The code on the main stack is a coroutine, too.  While it waits, the
  * loop runs on the main stack.
  *
- * Only one coroutine may wait for a descriptor at a time.
+ * Only one coroutine at a time may wait for the same descriptor.
  */
 #ifndef COROUTINES_COROUTINE_H
 #define COROUTINES_COROUTINE_H
@@ -30,8 +30,8 @@ struct cached_time;
 
 /* After this call the wrapped calls (calls.c) switch to another coroutine
    instead of sleeping.  `limit` is the largest number of coroutines.  Each loop
-   iteration begins a new round of `time`.  Exits with status 1 if memory is
-   short. */
+   iteration begins a new round of `time`.  Exits with status 1 if memory or
+   descriptors are short. */
 void coroutines_begin(size_t limit, struct cached_time *time);
 void coroutines_end(void); /* frees the stacks, which must be unused */
 
@@ -87,13 +87,13 @@ struct coroutine *coroutine_current(void);
 /* Ends the wait of a coroutine, and runs it until it waits again or returns. */
 void coroutine_resume(struct coroutine *coroutine);
 
-/* Begins to load a stack that runs next into the processor's cache, because
-   with many connections nothing of this stack is left there.  `variable` is a
-   local variable of the function that waits. */
+/* Begins to load a part of the stack that runs next into the processor's cache:
+   with many connections nothing of this stack is left there.  `variable` is an
+   address in the frame of the function that waits. */
 void coroutine_prefetch(const void *variable);
 
-/* Lets the other coroutines run first if the current coroutine has made this
-   number of calls in its turn. */
+/* Counts a call.  Lets the other coroutines run first if the current coroutine
+   has already made this number of calls in its turn. */
 void coroutine_yield_after(unsigned calls);
 
 /* The timeouts of a socket in milliseconds, like SO_RCVTIMEO and SO_SNDTIMEO,

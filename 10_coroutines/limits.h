@@ -26,8 +26,8 @@
 /* A stack and its guard are two mappings.  The kernel allows a process 65,530
    mappings (vm.max_map_count). */
 #define COROUTINES_LIMIT 30000
-/* After STACK_IDLE_TIME milliseconds half of the unused stacks are unmapped, at
-   most STACKS_AT_ONCE in a loop iteration. */
+/* While stacks are unused, half of them are unmapped every STACK_IDLE_TIME
+   milliseconds, but at most STACKS_AT_ONCE in a loop iteration. */
 #define STACK_IDLE_TIME  500
 #define STACKS_AT_ONCE   256
 /* The number of sending calls after which a coroutine lets the others run. */

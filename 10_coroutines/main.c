@@ -33,7 +33,7 @@
  * has sent nothing stays for REQUEST_TIMEOUT, as in 07; 04 may close such a
  * connection earlier, because it occupies a thread.  The server uses only one
  * core, and a coroutine that computes delays all others, as in 07.  (Go
- * interrupts such code by a timer, and has several loops.)  A stack cannot
+ * interrupts such code by a timer, and uses all cores.)  A stack cannot
  * grow.  If a stack overflows, the guard below it ends the process and all its
  * connections.
  *

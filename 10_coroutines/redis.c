@@ -2,7 +2,7 @@
 /*
  * One connection to Redis for all coroutines, as in 07.
  *
- * An exchange calls redis_pool_call() and receives the reply, as in 01 to 05.
+ * The driver calls redis_pool_call() and receives the reply, as in 01 to 05.
  * The call adds its command to a queue.  The loop sends the commands of all
  * coroutines together right before it waits ("automatic pipelining"):
  *
@@ -139,7 +139,7 @@ void redis_client_close(struct redis_client *client) {
 }
 
 /* The last epoll_wait() may have reported that Redis closed the connection, but
-   serve_redis() has not read this.  If Redis has sent bytes that were not
+   serve_redis() has not read this yet.  If Redis has sent bytes that were not
    requested, redis_pipeline_append() closes the connection. */
 void redis_client_check_before_use(struct redis_client *client) {
     (void)client;

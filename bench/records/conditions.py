@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A configuration: a server under test, conditions, and a number of connections. Each condition is
 a field of Conditions; conditions.toml has a table for each except the workload. Command line,
-titles, file names, CSV and exports use both, see docs/how-to/extend-the-benchmark.md."""
+titles and file names use both, CSV and exports the fields: docs/how-to/extend-the-benchmark.md."""
 
 from pathlib import Path
 from typing import NamedTuple, get_args, get_type_hints
@@ -85,7 +85,7 @@ class Conditions(NamedTuple):
 
 
 FROM_VALUES = TypeAdapter(Conditions)
-"""Makes conditions from values by name. Missing conditions have their default."""
+"""Makes conditions from a dictionary, name -> value. Missing conditions have their default."""
 
 
 class CellKey(NamedTuple):

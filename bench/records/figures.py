@@ -92,7 +92,7 @@ class ProcessFigures(TcpProblems):
     involuntary_switches_per_request: float | None = None
     """Context switches because the kernel preempted the server."""
     page_faults_per_request: float | None = None
-    """Page faults, copies of pages included; faults after a fork count for the child."""
+    """Page faults of all processes, also those that copy a page after a fork."""
     pss_peak_mb: float | None = None
     """Proportional set size: a page that n processes share counts 1/n in each of them. So the
     proportional sizes of all processes can be added, unlike resident sizes."""
@@ -197,7 +197,7 @@ class WrkFigures(BaseModel):
 
     seconds: float
     unasked: int
-    """The number of answers beyond the number of requests."""
+    """Planned requests that wrk did not send. Above 0 with all answers: some had no request."""
     transferred_bytes: int
     """The heads and bodies of all answers."""
     statuses: dict[str, int]
@@ -207,7 +207,7 @@ class WrkFigures(BaseModel):
     closes: int
     """Answers with `Connection: close`."""
     errors: dict[str, int]
-    """Connections that could not be opened, failed, or did not answer in time."""
+    """Errors by kind: connect, read, write, timeout."""
 
     @property
     def complete(self) -> int:

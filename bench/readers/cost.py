@@ -106,7 +106,7 @@ def percent(ratio: Spread) -> str:
 
 
 def lines(results: Results) -> list[ServerCost]:
-    """Return the costs of unchanged servers with a measured baseline, one for each configuration."""
+    """Return the costs of unchanged servers with a measured baseline, one per configuration."""
     points = data_points(results)
     keys = [key for key in points if key.conditions.rated and key.baseline in points]
     keys = [key for key in keys if not key.conditions.without and not key.conditions.change]

@@ -98,7 +98,7 @@ class SystemLimits(BaseModel):
     """The limits of a host and of its processes. None or UNLIMITED: no known limit."""
 
     descriptors: int
-    """Open descriptors of a process: the hard limit, to which `raise_descriptors` sets it."""
+    """Open descriptors of a process: the hard limit, to which the soft limit is raised."""
     somaxconn: int
     syn_backlog: int
     syn_cookies: int

@@ -40,7 +40,7 @@ class PeerRow(NamedTuple):
     """The published results, each with its rate divided by the base's published rate. A publication
     may have several programs of one kind."""
     point: Point | None = None
-    """Today's figures; None if this server has no data point."""
+    """Today's figures; None if this server has no valid data point."""
     ratio: float | None = None
     """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None

@@ -234,7 +234,8 @@ def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
 
 
 def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
-    """Check by the total length that all bodies have the length of the first body."""
+    """Check the bytes of all bodies: each body must be as long as the first. With `any_length`, the
+    bodies must be at least as long on average."""
     due = asked.body_bytes * asked.requests
     if asked.any_length:
         # With -l, ab accepts any length, even an empty response.

@@ -45,8 +45,8 @@ class SweepOptions(KeptOptions):
     concludes: bool = True
     """Whether the sweep prints all rates at the end; False if its caller evaluates the results."""
     answers: bool = False
-    """Whether the default sweep gets runs for a ranking: true if the options change only servers,
-    baselines and workloads."""
+    """Whether the default sweep gets runs for a ranking: true without hosts and studies, if only
+    servers, baselines and workloads of the plan are chosen."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
         """Return the options; if `answers` is true, with the runs for a ranking."""

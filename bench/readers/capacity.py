@@ -127,7 +127,7 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
 
 
 def predictions(results: Results) -> Iterator[Prediction]:
-    """Yield the predicted and the best measured rate of each server under all nginx conditions.
+    """Yield the predicted and the best measured rate of each server, by conditions with nginx.
 
     The prediction uses the CPU cost of a request with nginx and one instance, and the CPU limit of
     each host. The measured rate of one instance is not used.

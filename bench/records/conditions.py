@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A configuration: a server under test, conditions, and a number of connections. Each condition is
-a field of Conditions; conditions.toml has a table for each except the workload. Command line,
-titles and file names use both, CSV and exports the fields: docs/how-to/extend-the-benchmark.md."""
+a field of Conditions; conditions.toml has a table for each except the workload. Both together make
+options, titles, file names and columns, see docs/how-to/extend-the-benchmark.md."""
 
 from pathlib import Path
 from typing import NamedTuple, get_args, get_type_hints

@@ -84,7 +84,7 @@ class ProcessFigures(TcpProblems):
     """CPU time divided by the quota for the time of the load: 1.0 is the whole quota. Several
     instances: their maximum. None: no quota."""
     throttled_share: float | None = None
-    """The share of the quota's periods in which the server used up the quota and was stopped."""
+    """The share of the quota's periods in which an instance was stopped; the largest of all."""
     foreign_share: float | None = None
     """The share of the server's CPU that other processes used. Above QUIET, rates are too low."""
     voluntary_switches_per_request: float | None = None
@@ -193,11 +193,11 @@ class AbFigures(BaseModel):
 
 
 class WrkFigures(BaseModel):
-    """The report of wrk with wrk.lua, which checks each answer."""
+    """The report of wrk with wrk.lua, which counts answers by status and length."""
 
     seconds: float
     unasked: int
-    """Planned requests that wrk did not send. Above 0 with all answers: some had no request."""
+    """Planned requests that wrk did not send. If all answers arrived, as many were unasked."""
     transferred_bytes: int
     """The heads and bodies of all answers."""
     statuses: dict[str, int]

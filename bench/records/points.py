@@ -24,8 +24,8 @@ NOISE_OF_ONE = 0.10
 
 class Metric(NamedTuple):
     """One kind of figure of a run: a row of metrics.csv. The column `read` has the path of an
-    attribute of the run, or the ratio of two paths. If there are several paths, the first path
-    whose first attribute the run has is used. Files of version 1, for example, have no process
+    attribute of the run, or the ratio of two paths. Of several paths, the first is used whose
+    beginning (e.g. `latency`) the run has. Files of version 1, for example, have no process
     figures and no latency."""
 
     key: str
@@ -239,7 +239,7 @@ def data_points(results: Results) -> dict[CellKey, Point]:
 
 def best_level(points: Iterable[Point]) -> int:
     """Return the level at which servers are compared: the level with most valid points. Of equal
-    levels, the one whose points have more runs (at least), then the highest. 0 without points."""
+    levels, the one with the larger minimum of runs, then the highest. 0 without points."""
     levels: dict[int, list[int]] = {}
     for point in points:
         levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])

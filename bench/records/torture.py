@@ -97,7 +97,7 @@ class Remarks(BaseModel):
 
 
 class LeftOver(BaseModel):
-    """What remains after all clients have disconnected: more tasks than before, and connections."""
+    """What remains after all clients have disconnected: connections, more processes and threads."""
 
     connections: int = 0
     """Connections to clients."""

@@ -55,7 +55,7 @@ def runs_of(plan: Plan) -> int:
 
 def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
     """Return the seconds after which a run is stopped. Without a timeout in the plan: SHORT_TIMEOUT
-    or, with other levels or requests, FULL_TIMEOUT; and `waits` times the delay of Redis."""
+    (with other levels or requests FULL_TIMEOUT) plus `waits` times the delay of Redis."""
     if plan.timeout:
         return plan.timeout
     long = plan.full or plan.levels or plan.requests
@@ -97,7 +97,7 @@ def requests_of(
 
 
 def conditions_of(plan: Plan) -> list[Conditions]:
-    """Return all conditions, one chart each, in the order of the measurement. Redis is delayed only
+    """Return all sets of conditions, in the order of the measurement. Redis is delayed only
     for workloads that wait for it. After each closed loop come the open loops at the given rates.
     Without a balancer clients connect to one server, so there is one instance. If the memory of
     connections is measured, the connections are persistent."""

@@ -323,8 +323,7 @@ def published() -> list[str]:
 
 
 def study(word: str) -> DeclaredStudy:
-    """Return a study by its name, an experiment by its name, or the study in a file *.toml. Raise
-    UserError."""
+    """Return a study or an experiment by its name, or from a file *.toml. Raise UserError."""
     if word in CHANGES:
         return _read(EXPERIMENTS / f"{word}.toml", title=CHANGES[word])
     if word.endswith(".toml"):

@@ -234,8 +234,7 @@ def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
 
 
 def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
-    """Check the bytes of all bodies: each body must be as long as the first. With `any_length`, the
-    bodies must be at least as long on average."""
+    """Check the sum of all bodies' lengths: bodies are as long as the first, or not shorter."""
     due = asked.body_bytes * asked.requests
     if asked.any_length:
         # With -l, ab accepts any length, even an empty response.

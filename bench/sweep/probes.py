@@ -59,8 +59,7 @@ def ask(clients: Sequence[Client], url: str, workload: Workload) -> None:
 
 
 def listen(clients: Sequence[Client]) -> None:
-    """Read the response on every connection. Raises NoFigure if one is an error, is incomplete, or
-    has no Content-Length."""
+    """Read the response on every connection. Raises NoFigure for an error or an incomplete one."""
     for number, client in enumerate(clients, 1):
         try:
             answer = client.answer()

@@ -66,7 +66,7 @@ LISTED = 0.01
 FLAMES = [("of-server", "the server"), ("of-library", "C library"), ("of-kernel", "kernel")]
 BARS = [("kernel", "kernel"), ("user", "user"), ("baseline", "the baseline")]
 UNDIVIDED = ("both", "kernel and user together")
-"""The colours of the drawings, with their names."""
+"""The CSS classes of the colours in the drawings, with the texts of their legends."""
 
 
 def document(results: Results) -> Document:

@@ -15,7 +15,7 @@ from bench.records.values import one_of, tables_of, toml_of
 BASELINE_PREFIX = "baseline-"
 PLAIN_PREFIX = "plain-"
 SLUG_LENGTH = 50
-"""The largest number of characters of a path in a file's name; the request has the whole path."""
+"""A file's name has at most this number of characters of a requested path."""
 Value = bool | int | float | str | None
 """The value of one condition."""
 

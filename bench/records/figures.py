@@ -84,7 +84,8 @@ class ProcessFigures(TcpProblems):
     """CPU time divided by the quota for the time of the load: 1.0 is the whole quota. Several
     instances: their maximum. None: no quota."""
     throttled_share: float | None = None
-    """The share of the quota's periods in which an instance was stopped; the largest of all."""
+    """The share of the quota's periods in which the server was stopped. Several instances: their
+    maximum. None: no quota."""
     foreign_share: float | None = None
     """The share of the server's CPU that other processes used. Above QUIET, rates are too low."""
     voluntary_switches_per_request: float | None = None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A configuration: a server under test, conditions, and a number of connections. Each condition is
-a field of Conditions; conditions.toml has a table for each except the workload. Both together make
+a field of Conditions; conditions.toml has a table for each except the workload. The two define
 options, titles, file names and columns, see docs/how-to/extend-the-benchmark.md."""
 
 from pathlib import Path

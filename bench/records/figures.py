@@ -198,7 +198,7 @@ class WrkFigures(BaseModel):
 
     seconds: float
     unasked: int
-    """Planned requests that wrk did not send. If all answers arrived, as many were unasked."""
+    """Planned requests that wrk did not send. If all answers came, as many answers were unasked."""
     transferred_bytes: int
     """The heads and bodies of all answers."""
     statuses: dict[str, int]

@@ -67,7 +67,7 @@ class RunSpec:
 
     def ended_connections(self, at: Role | None = None) -> int:
         """Return the number of the run's connections to the servers (`at`: "server"), to nginx
-        ("nginx") or to both (otherwise). All of them end. The warm-up is not counted."""
+        ("nginx") or to both (otherwise). All of them are closed. The warm-up is not counted."""
         conditions = self.conditions
         of_clients = self.connections
         if not conditions.keep_alive:

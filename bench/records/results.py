@@ -28,7 +28,7 @@ class Published(BaseModel):
     """A row of a published table: one system under one load."""
 
     system: str
-    """The name of the system in the publication, if known with its version."""
+    """The name of the system in the publication, often with its version."""
     subject: str
     """The name of the measured server that is compared with it."""
     workload: str

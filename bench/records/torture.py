@@ -97,7 +97,7 @@ class Remarks(BaseModel):
 
 
 class LeftOver(BaseModel):
-    """What remains after all clients have disconnected: connections, more processes and threads."""
+    """What remains after all clients have disconnected: connections, and additional tasks."""
 
     connections: int = 0
     """Connections to clients."""

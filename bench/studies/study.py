@@ -90,7 +90,7 @@ class TomlFile:
 
 
 def no_such(word: str, kind: str, known: Collection[str]) -> str:
-    """Return the message for an unknown word, with a similar known word, otherwise with all."""
+    """Return the message for an unknown word: it names a similar known word, or all known words."""
     near = difflib.get_close_matches(word, known, 1)
     hint = f"; did you mean {near[0]!r}?" if near else f". Known: {', '.join(known)}"
     return f"{word!r} is not {kind}{hint}"

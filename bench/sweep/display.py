@@ -89,7 +89,7 @@ class Estimate:
         """Seconds per request of the last run, by server and conditions."""
 
     def learn(self, run: Run) -> None:
-        """Replace the known time for this server and these conditions. Ignore skipped runs."""
+        """Store a run's time per request for its server and conditions. Ignore skipped runs."""
         if run.state != "skipped":
             self._known[run.subject, run.conditions] = run.seconds / self._all_requests(run)
 

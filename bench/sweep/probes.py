@@ -59,7 +59,7 @@ def ask(clients: Sequence[Client], url: str, workload: Workload) -> None:
 
 
 def listen(clients: Sequence[Client]) -> None:
-    """Read the response on every connection. Raises NoFigure for an error or an incomplete one."""
+    """Read the response on all connections. Raises NoFigure if one fails or lacks a length."""
     for number, client in enumerate(clients, 1):
         try:
             answer = client.answer()

@@ -57,7 +57,7 @@ WORTH_SAYING = 0.25
 
 
 def sign(cell: TortureCell, facts: AttackFacts) -> str:
-    """Return the sign of the verdict, and the attack's rate in per cent of the rate before."""
+    """Return the verdict's sign, and the rate during the attack in per cent of the rate before."""
     held, shown = share(cell), LOOKS[verdict(cell, facts)].sign
     space = "\N{NO-BREAK SPACE}"
     return shown if held is None else f"{shown}{space}{100 * held:.0f}{space}%"

@@ -65,7 +65,7 @@ class Capacity(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """The rate that is predicted for a data point from the costs of another configuration."""
+    """The rate of a data point, predicted from the costs of a request with one instance."""
 
     point: Point
     rate: float
@@ -78,7 +78,7 @@ class Prediction(NamedTuple):
 
 def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
     """Return each server's cost of a request under some conditions: medians of all valid runs at
-    all levels. Servers without valid runs are left out."""
+    all levels. Servers without a CPU cost are left out."""
     found = []
     for subject in dict.fromkeys(run.subject for run in results.runs):
         runs = [r for r in results.runs if (r.subject, r.conditions) == (subject, conditions)]
@@ -127,7 +127,7 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
 
 
 def predictions(results: Results) -> Iterator[Prediction]:
-    """Yield the predicted and the best measured rate of each server, by number of instances.
+    """Yield the predicted and the best measured rate of each server, by conditions with nginx.
 
     The prediction uses the CPU cost of a request with nginx and one instance, and the CPU limit of
     each host. The measured rate of one instance is not used.

@@ -39,7 +39,7 @@ class Change(NamedTuple):
     after: Point | None
     rate: Verdict
     """The comparison of the requests per second, or of a probe's figure. `bound`: the load
-    generator's limit hides a change; `changed`: one sweep has a figure, the other a failure."""
+    generator's limit hides a change; `changed`: the states differ, e.g. valid and failed."""
     cpu: Verdict | None
     """The comparison of the CPU time per request. None: the server is a baseline, or a
     sweep lacks the time."""

@@ -3,8 +3,8 @@
 
 Compared servers were measured alternately. A disturbance of the machine affects runs with the same
 number equally. So the cost in each run is divided by the other server's cost in the run with the
-same number. The figure is the median of these ratios. If a run is missing or not valid, there is no
-figure.
+same number. The figure is the median of these ratios. If a run is not valid or has no cost, there
+is no figure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,7 +106,7 @@ def percent(ratio: Spread) -> str:
 
 
 def lines(results: Results) -> list[ServerCost]:
-    """Return the costs of all unchanged servers whose baselines were measured, by conditions."""
+    """Return the costs of unchanged servers with a measured baseline, one per configuration."""
     points = data_points(results)
     keys = [key for key in points if key.conditions.rated and key.baseline in points]
     keys = [key for key in keys if not key.conditions.without and not key.conditions.change]
@@ -225,7 +225,7 @@ def cautions(results: Results) -> list[str]:
 
 
 def measured(results: Results) -> str:
-    """Return the method of the measurement in a sentence or two."""
+    """Return the machine, the CPUs, the load and the number of runs in a sentence or two."""
     rated = [run for run in results.runs if run.conditions.rated]
     most = max((run.run for run in rated), default=0)
     level = max((run.concurrency for run in rated), default=0)
@@ -236,7 +236,7 @@ def measured(results: Results) -> str:
 
 
 WITHOUT_OPS = "without ops/"
-"""The column of costs without the second storey; shown if these costs were measured."""
+"""The column of costs without ops/ (the second storey); shown if these costs were measured."""
 COST_COLUMNS: dict[str, Callable[[ServerCost], str]] = {
     "µs": lambda line: _median(line.cost),
     WITHOUT_OPS: lambda line: _median(line.plain),
@@ -319,8 +319,8 @@ def _sides(found: Difference) -> tuple[str, ...]:
 
 
 def brought(found: Sequence[Difference]) -> str:
-    """Return sentences: which optimisation saves most, which cost time, which have no significant
-    effect."""
+    """Return sentences about optimisations: which saves most, which make a request more expensive,
+    and which have no significant effect."""
     seen = [(d, d.ratio) for d in found if d.ratio and d.ratio.runs >= ENOUGH]
     clear = [(ratio.median, d) for d, ratio in seen if d.apart and ratio.median > 1]
     dear = [d for d, ratio in seen if d.apart and ratio.median < 1]
@@ -353,7 +353,7 @@ def _how(stacks: StackFigures) -> str:
 
 
 def places(stacks: StackFigures) -> dict[str, float]:
-    """Return the shares of own code, C library and each system call (or other kernel work)."""
+    """Return the shares of own code, the C library, and each system call or other kernel work."""
     found: dict[str, int] = {}
 
     def add(frame: Frame, where: str) -> None:

@@ -147,7 +147,7 @@ NOT_THE_SERVER = {
     "others": "other programs used the CPU of {}",
     "unknown": "the limit of {} is unknown",
 }
-"""The reason why a server was not the limit."""
+"""The texts for limits other than the server; {}: the names of the servers."""
 
 
 def _why_rate(results: Results, conditions: Conditions, total: int, lost: int) -> str:

@@ -117,7 +117,7 @@ def _legend(cells: Collection[Point]) -> list[Text]:
 def _field(
     cell: Point | None, subject: str, level: int, current: RunSpec | None, notes: Notes
 ) -> Field:
-    """Return a rate, with the spread of several runs; or the error with the number of its note."""
+    """Return a rate, with the spread of several runs; or a failure with the number of its note."""
     if current and (current.subject, current.concurrency) == (subject, level):
         return Field("...", style="bold cyan")
     if cell is None:

@@ -34,7 +34,7 @@ class Comparison(NamedTuple):
     against: Point | None
     """None: the limit is for the figure itself."""
     least: float | None = None
-    """The ratio with the server's baseline in place of the server; None: not measured."""
+    """The ratio of the baseline's figure to the other side's figure; None: not measured."""
 
     @property
     def value(self) -> float | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A configuration: a server under test, conditions, and a number of connections. Each condition is
-a field of Conditions; conditions.toml has a table for each except the workload. Command line,
-titles, file names, CSV and exports use both, see docs/how-to/extend-the-benchmark.md."""
+a field of Conditions; conditions.toml has a table for each except the workload. The two define
+options, titles, file names and columns, see docs/how-to/extend-the-benchmark.md."""
 
 from pathlib import Path
 from typing import NamedTuple, get_args, get_type_hints
@@ -15,7 +15,7 @@ from bench.records.values import one_of, tables_of, toml_of
 BASELINE_PREFIX = "baseline-"
 PLAIN_PREFIX = "plain-"
 SLUG_LENGTH = 50
-"""The largest number of characters of a path in a file's name; the request has the whole path."""
+"""A file's name has at most this number of characters of a requested path."""
 Value = bool | int | float | str | None
 """The value of one condition."""
 
@@ -85,7 +85,7 @@ class Conditions(NamedTuple):
 
 
 FROM_VALUES = TypeAdapter(Conditions)
-"""Makes conditions from values by name. Missing conditions have their default."""
+"""Makes conditions from a dictionary, name -> value. Missing conditions have their default."""
 
 
 class CellKey(NamedTuple):

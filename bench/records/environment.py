@@ -98,7 +98,7 @@ class SystemLimits(BaseModel):
     """The limits of a host and of its processes. None or UNLIMITED: no known limit."""
 
     descriptors: int
-    """Open descriptors of a process: the hard limit, which `raise_descriptors` sets."""
+    """Open descriptors of a process: the hard limit, to which the soft limit is raised."""
     somaxconn: int
     syn_backlog: int
     syn_cookies: int
@@ -133,7 +133,7 @@ class Finding(BaseModel):
     """A limit that is too low for some levels."""
 
     about: Limit | None = None
-    """None: not recorded by an older sweep."""
+    """None: the record of an older sweep lacks it."""
     limit: str
     have: str
     need: str

@@ -84,7 +84,8 @@ class ProcessFigures(TcpProblems):
     """CPU time divided by the quota for the time of the load: 1.0 is the whole quota. Several
     instances: their maximum. None: no quota."""
     throttled_share: float | None = None
-    """The share of the quota's periods in which the server used up the quota and was stopped."""
+    """The share of the quota's periods in which the server was stopped. Several instances: their
+    maximum. None: no quota."""
     foreign_share: float | None = None
     """The share of the server's CPU that other processes used. Above QUIET, rates are too low."""
     voluntary_switches_per_request: float | None = None
@@ -92,7 +93,7 @@ class ProcessFigures(TcpProblems):
     involuntary_switches_per_request: float | None = None
     """Context switches because the kernel preempted the server."""
     page_faults_per_request: float | None = None
-    """Page faults, copies of pages included; faults after a fork count for the child."""
+    """Page faults of all processes, also those that copy a page after a fork."""
     pss_peak_mb: float | None = None
     """Proportional set size: a page that n processes share counts 1/n in each of them. So the
     proportional sizes of all processes can be added, unlike resident sizes."""
@@ -193,11 +194,11 @@ class AbFigures(BaseModel):
 
 
 class WrkFigures(BaseModel):
-    """The report of wrk with wrk.lua, which checks each answer."""
+    """The report of wrk with wrk.lua, which counts answers by status and length."""
 
     seconds: float
     unasked: int
-    """The number of answers beyond the number of requests."""
+    """Planned requests that wrk did not send. If all answers came, as many answers were unasked."""
     transferred_bytes: int
     """The heads and bodies of all answers."""
     statuses: dict[str, int]
@@ -207,7 +208,7 @@ class WrkFigures(BaseModel):
     closes: int
     """Answers with `Connection: close`."""
     errors: dict[str, int]
-    """Connections that could not be opened, failed, or did not answer in time."""
+    """Errors by kind: connect, read, write, timeout."""
 
     @property
     def complete(self) -> int:

@@ -66,8 +66,8 @@ class RunSpec:
         return 0 if other else self.concurrency
 
     def ended_connections(self, at: Role | None = None) -> int:
-        """Return how many connections of the run end at the servers or at nginx, as `at` says
-        (None: at both). The warm-up is not counted."""
+        """Return the number of the run's connections to the servers (`at`: "server"), to nginx
+        ("nginx") or to both (otherwise). All of them are closed. The warm-up is not counted."""
         conditions = self.conditions
         of_clients = self.connections
         if not conditions.keep_alive:

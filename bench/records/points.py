@@ -24,8 +24,8 @@ NOISE_OF_ONE = 0.10
 
 class Metric(NamedTuple):
     """One kind of figure of a run: a row of metrics.csv. The column `read` has the path of an
-    attribute of the run, or the ratio of two paths. If there are several paths, the first path
-    whose first attribute the run has is used. Files of version 1, for example, have no process
+    attribute of the run, or the ratio of two paths. Of several paths, the first is used whose
+    beginning (e.g. `latency`) the run has. Files of version 1, for example, have no process
     figures and no latency."""
 
     key: str
@@ -63,8 +63,8 @@ with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") 
     _, *_ROWS = csv.reader(_file)
 BY_KEY = {key: Metric(key, *more) for key, *more in _ROWS}
 METRICS = tuple(metric for metric in BY_KEY.values() if metric.exported == "yes")
-"""The figures of the exports, in the order of their columns. The other figures are for
-calculations."""
+"""The figures of the exports, in the order of their columns. The other figures are only for
+tables and calculations."""
 PERCENTILES = ("p50", "p90", "p99", "p999", "max")
 HOST_FIGURES = tuple(name for name in HostFigures.model_fields if name not in ("role", "name"))
 
@@ -85,7 +85,7 @@ class Spread:
 
     @property
     def noise(self) -> float:
-        """Return the range divided by the median, or the least or assumed noise."""
+        """Return the range / the median, at least LEAST_NOISE; for one run NOISE_OF_ONE."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 
@@ -146,12 +146,12 @@ class Point:
         return {run.run: BY_KEY[key].read(run) or 0.0 for run in self.runs}
 
     def get(self, key: str) -> float | None:
-        """Return the median of one kind of figure; None if it was not measured."""
+        """Return the median of one kind of figure; None if `spread` returns None."""
         found = self.spread(key)
         return found.median if found else None
 
     def __getitem__(self, key: str) -> float:
-        """Return the median of one kind of figure; raise KeyError if it was not measured."""
+        """Return the median of one kind of figure; raise KeyError if `get` returns None."""
         if (found := self.get(key)) is None:
             raise KeyError(key)
         return found
@@ -163,7 +163,7 @@ class Point:
 
     @property
     def outliers(self) -> int:
-        """Return the number of runs that differ much from the others."""
+        """Return the number of outliers, see `flag_outliers`; 0 without a valid rate."""
         return sum(run.outlier for run in self.runs) if self.held else 0
 
     @property
@@ -239,7 +239,7 @@ def data_points(results: Results) -> dict[CellKey, Point]:
 
 def best_level(points: Iterable[Point]) -> int:
     """Return the level at which servers are compared: the level with most valid points. Of equal
-    levels, the level with most runs is returned, then the highest. 0 without points."""
+    levels, the one with the larger minimum of runs, then the highest. 0 without points."""
     levels: dict[int, list[int]] = {}
     for point in points:
         levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])

@@ -2,11 +2,11 @@
 """The stored data of a sweep: results.json (everything) and results.csv (a row for each run). After
 every run, new files replace both, so there are complete files even after SIGKILL.
 
-The models of this module are the schema of results.json. `schema_version` is increased if older
-programs would misread the new files. Files of versions 1 to 3 can be read: missing fields are None
-or the default. In version 1 the server under test was in `server`, and the workload was a path.
-Versions 1 and 2 had only one machine and one instance. In versions 1 to 3, baselines and reference
-servers had other names.
+The model `Results` is the schema of results.json. `schema_version` is increased if older programs
+would misread the new files. Files of versions 1 to 3 can be read: missing fields are None or the
+default. In version 1 the server under test was in `server`, and the workload was a path. Versions 1
+and 2 had only one machine and one instance. In versions 1 to 3, baselines and reference servers had
+other names.
 """
 
 import statistics
@@ -28,7 +28,7 @@ class Published(BaseModel):
     """A row of a published table: one system under one load."""
 
     system: str
-    """The server's name in the publication, with its version."""
+    """The name of the system in the publication, often with its version."""
     subject: str
     """The name of the measured server that is compared with it."""
     workload: str
@@ -129,7 +129,7 @@ class Peer(BaseModel):
     language: str
     origin: str
     how: str
-    """The system call with which the server waits for events."""
+    """The processes or threads of the server, and how they wait for events."""
     resembles: list[str]
     """The servers of this project that have a similar architecture."""
     settings: list[str]

@@ -82,7 +82,7 @@ class Run(BaseModel):
     """The planned number of requests."""
     started: datetime | None = None
     seconds: float = 0.0
-    """The seconds from the server's start to its end, without `waited`."""
+    """The seconds of the whole run with start and end of the servers, without `waited`."""
     waited: float = 0.0
     """Additional seconds until older connections left TIME_WAIT, see `bench.host.kernel`."""
     probe_status: int | None = None
@@ -111,7 +111,7 @@ class Run(BaseModel):
     bottleneck_host: str | None = None
     """The name of the host at its limit; None: no host, or everything ran on one machine."""
     lower_bound: bool = False
-    """True: the load generator was at its limit and the server was not, so it may be faster."""
+    """True: the load generator was at its limit, the server was not. The server may be faster."""
     littles_law: LittlesLaw | None = None
     server_statistics: ServerStatistics | None = None
     """The server's own counts; reference servers and baselines print none."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Read and write the files of a sweep, results.json and results.csv, and read JSON files from
+"""Read and write the results.json of a sweep, write its results.csv, and read JSON files from
 untrusted sources."""
 
 import contextlib

@@ -28,8 +28,8 @@ QUIET_SHARE = 0.7
 """A test is disturbed if visitors get less than this share of their requested rate before the
 attack."""
 STARVED_SHARE = 0.2
-"""A test is disturbed if server or visitors wait for a CPU for a larger share of the time until the
-attack ends."""
+"""A test is disturbed if server and visitors together wait longer for a CPU than this share of the
+time until the attack ends."""
 BACK_SECONDS = 15.0
 """The time limit for a server's recovery. A client can block a server for 10 s."""
 SLICE = 0.1
@@ -49,7 +49,7 @@ class AttackFacts(BaseModel):
     excused: Sequence[str] = []
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
-    """Whether the crowd is well-behaved, so that its missing responses count as lost."""
+    """Whether the crowd (`CrowdTally`) is well-behaved: its missing responses count as lost."""
     crowd_promised: bool = False
     """Whether each client of the crowd must get a response."""
 
@@ -97,7 +97,7 @@ class Remarks(BaseModel):
 
 
 class LeftOver(BaseModel):
-    """The server's resources after all clients have disconnected, minus those at its start."""
+    """What remains after all clients have disconnected: connections, and additional tasks."""
 
     connections: int = 0
     """Connections to clients."""
@@ -192,7 +192,7 @@ class Record(Head, BaseModel):
 
 
 def disturbed(cell: TortureCell) -> bool:
-    """Return whether server or visitors had too little CPU time, or visitors too few responses
+    """Return whether server and visitors had too little CPU time, or visitors too few responses
     before the attack. A slow server can also cause too few responses."""
     if cell.before is None:
         return False
@@ -223,7 +223,7 @@ def lost(cell: TortureCell, facts: AttackFacts) -> dict[str, int]:
 
 
 def excused(cell: TortureCell, facts: AttackFacts) -> int:
-    """Return the number of requests that were correctly rejected."""
+    """Return the number of the visitors' excused outcomes since the attack began."""
     return sum(p.outcomes.get(outcome, 0) for p in since(cell) for outcome in facts.excused)
 
 

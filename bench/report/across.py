@@ -131,9 +131,9 @@ class Contrast(NamedTuple):
 
 
 def contrasts(study: Study) -> Iterator[Contrast]:
-    """Yield the contrasts of a study. Workloads are sorted by their number of waits for Redis, and
-    compared without a CPU quota or with the lowest quota. For idle connections the figure is CPU
-    per request, or the rate if CPU was not measured."""
+    """Yield the contrasts of a study. Workloads are sorted by their number of waits for Redis (the
+    sorted page is last), and compared without a CPU quota or with the lowest quota. For idle
+    connections the figure is CPU per request, or the rate if CPU was not measured."""
     usual = Conditions("", quota=min((s.quota for s in study.scenarios), default=0.0))
     plain = [s for s in study.scenarios if s._replace(workload="") == usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
@@ -301,7 +301,7 @@ def between_loops(rows: Sequence[LoopRow]) -> str:
 
 
 def family_of(scenario: Conditions) -> Conditions:
-    """Return the conditions with one instance and without a balancer."""
+    """Return the scenario with one instance and without a balancer, which identifies its family."""
     return scenario._replace(instances=1, balancer="none")
 
 

@@ -3,9 +3,9 @@
 
 Functions for titles return an empty text if the results allow no title.
 
-`recommended` excludes a server if one silent client stops it, if it fails at a level that another
-server passes, or if it needs too much memory. The servers with the best rank of the others are
-recommended.
+`recommended` excludes a server if one silent client stops it (or this is unknown), if it fails at a
+level that another server passes, or if it needs too much memory. Of the other servers, those with
+the best rank are recommended.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ GROWN = 1.1
 """Titles do not mention a smaller growth of the CPU per request."""
 AT_LIMIT = "the load generator was at its limit"
 MOST_NAMED = 3
-"""A recommendation lists at most this number of servers by name."""
+"""The answer of a recommendation names at most this number of servers; more are only counted."""
 EACH_AT_LIMIT = f"{AT_LIMIT} with each server"
 FASTEST_UNKNOWN = "the fastest server is unknown"
 
@@ -49,8 +49,8 @@ def ranked(points: Sequence[Point], key: str) -> list[Point]:
 
 
 def equal_and_others(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
-    """Return the points that do not differ significantly from the first (the best), and all others.
-    A lower bound does not count as different, because the true rate may be higher."""
+    """Return the points that do not differ significantly from the first (the best), and the rest. A
+    lower bound does not count as different, because the true rate may be higher."""
     best = order[0].spread(key)
     equal = [
         p
@@ -71,7 +71,7 @@ def with_quota(quota: float, words: str) -> str:
 
 
 def rates(study: Study, scenario: Conditions) -> str:
-    """Return the server with the highest rate, and the ratio to the slowest server's rate."""
+    """Return the server with the highest rate, and the ratio to the slowest server's best rate."""
     points = study.contenders(scenario)
     falling = sorted(points, key=lambda p: -p["rate"])
     best = [p for i, p in enumerate(falling) if p.subject not in names_of(falling[:i])]

@@ -37,10 +37,10 @@ class PeerRow(NamedTuple):
 
     subject: str
     then: tuple[tuple[Published, float | None], ...]
-    """The published results, each with its rate divided by the base's published rate. A publication
-    may have several programs of one kind."""
+    """The published results, each with its rate divided by the base's published rate. Several
+    published programs may correspond to one server of today."""
     point: Point | None = None
-    """Today's figures; None if this server has no data point."""
+    """Today's figures; None if this server has no valid data point."""
     ratio: float | None = None
     """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The results for the report: servers under test, scenarios, and a point per configuration.
 
-A scenario is a workload and its conditions; all points of one chart have the same scenario.
+A scenario is a workload and its conditions. Most charts show the points of one scenario.
 """
 
 from functools import cached_property

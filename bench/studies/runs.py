@@ -54,8 +54,8 @@ def runs_of(plan: Plan) -> int:
 
 
 def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
-    """Return the seconds after which a run is stopped. Without a timeout in the plan: few for the
-    default levels and requests, more for others, plus `waits` delays of Redis."""
+    """Return the seconds after which a run is stopped. Without a timeout in the plan: SHORT_TIMEOUT
+    (with other levels or requests FULL_TIMEOUT) plus `waits` times the delay of Redis."""
     if plan.timeout:
         return plan.timeout
     long = plan.full or plan.levels or plan.requests
@@ -65,7 +65,7 @@ def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
 
 def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
     """Return the plans of the default sweep: one level with enough runs for a ranking, and the
-    other default levels with one run. `quota`: the CPU quota of each server."""
+    other default levels with one run. `quota`: the CPU quota of each server; 0: none."""
     varied = {"quota": (quota,)} if quota else {}
     rest = tuple(level for level in SHORT_LEVELS if level != ORDER_LEVEL)
     usual = replace(plan, varied=varied, timeout=SHORT_TIMEOUT)
@@ -78,9 +78,9 @@ def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
 def requests_of(
     plan: Plan, subject: str, level: int, conditions: Conditions = USUAL, share: float = 1.0
 ) -> int:
-    """Return the number of requests of a run: at least the level, because ab rejects a smaller
-    number. In the open loop the default is the rate times the duration. `share`: the share of the
-    usual number, see `Workload`."""
+    """Return the number of requests of a run: at least the level, because ab rejects fewer. In the
+    open loop the default is the rate times the duration, and a given number has no minimum.
+    `share`: the share of the usual number, see `Workload`."""
     if conditions.rate is not None:
         due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))
         return plan.requests or max(due, level)
@@ -97,7 +97,7 @@ def requests_of(
 
 
 def conditions_of(plan: Plan) -> list[Conditions]:
-    """Return all conditions, one chart each, in the order of the measurement. Redis is delayed only
+    """Return all sets of conditions, in the order of the measurement. Redis is delayed only
     for workloads that wait for it. After each closed loop come the open loops at the given rates.
     Without a balancer clients connect to one server, so there is one instance. If the memory of
     connections is measured, the connections are persistent."""

@@ -90,7 +90,7 @@ class TomlFile:
 
 
 def no_such(word: str, kind: str, known: Collection[str]) -> str:
-    """Return the message for an unknown word, with the most similar known word."""
+    """Return the message for an unknown word: it names a similar known word, or all known words."""
     near = difflib.get_close_matches(word, known, 1)
     hint = f"; did you mean {near[0]!r}?" if near else f". Known: {', '.join(known)}"
     return f"{word!r} is not {kind}{hint}"
@@ -121,7 +121,7 @@ class Form(BaseModel):
 
 
 class Size(Form):
-    """The numbers of a study or of one of its entries. None: the default."""
+    """The levels, requests, runs and timeout of a study or of one entry. None: the default."""
 
     levels: tuple[PositiveInt, ...] | None = None
     timeout: PositiveFloat | None = None
@@ -134,7 +134,7 @@ SIZES = {
     "counted": Size(levels=(4,), requests=100, runs=1),
     "sampled": Size(runs=1),
 }
-"""The default numbers of probes. callgrind makes a server fifty times slower."""
+"""The default size of each probe. callgrind makes a server fifty times slower."""
 
 
 class Measure(Size):
@@ -323,7 +323,7 @@ def published() -> list[str]:
 
 
 def study(word: str) -> DeclaredStudy:
-    """Return a study of the project by its name, or a file *.toml. Raise UserError."""
+    """Return a study or an experiment by its name, or from a file *.toml. Raise UserError."""
     if word in CHANGES:
         return _read(EXPERIMENTS / f"{word}.toml", title=CHANGES[word])
     if word.endswith(".toml"):

@@ -25,7 +25,7 @@ LOG = "log.txt"
 
 
 def announce(planned: Planned, site: Site, diagnosis: Diagnosis, out: Console) -> None:
-    """Print the planned measurements, their hosts, and the limits that are too low."""
+    """Print the planned measurements, their hosts, failed checks, and limits that are too low."""
     runs, redis = planned.runs, site.redis
     levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
     conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))

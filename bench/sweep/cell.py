@@ -20,11 +20,11 @@ from bench.sweep.checks import Evidence, judge
 from bench.sweep.loading import WARM_UP_CONNECTIONS, run_load, warm_up
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
-"""The bytes of a TCP segment: the MTU is 65,536 bytes on loopback and 1,500 bytes on Ethernet."""
+"""The data bytes of a TCP segment: the MTU is 65,536 bytes on loopback, 1,500 bytes on Ethernet."""
 
 
 Lengths = dict[tuple[str, bool], int]
-"""The length in bytes that a baseline's answer must have, for each workload and keep-alive."""
+"""The length of a baseline's answer in bytes, by workload and whether connections are kept."""
 
 
 def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tuple[Run, str]:

@@ -234,7 +234,7 @@ def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
 
 
 def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
-    """Check by the total length that all bodies have the length of the first body."""
+    """Check the total length of the bodies: requests x the first body's length, or more."""
     due = asked.body_bytes * asked.requests
     if asked.any_length:
         # With -l, ab accepts any length, even an empty response.

@@ -89,12 +89,12 @@ class Estimate:
         """Seconds per request of the last run, by server and conditions."""
 
     def learn(self, run: Run) -> None:
-        """Store a run's time in place of the last time of this kind. Ignore skipped runs."""
+        """Store a run's time per request for its server and conditions. Ignore skipped runs."""
         if run.state != "skipped":
             self._known[run.subject, run.conditions] = run.seconds / self._all_requests(run)
 
     def seconds_left(self, rest: Sequence[RunSpec]) -> float | None:
-        """Return the seconds for the remaining runs; None before the first run."""
+        """Return the seconds for the remaining runs; None if no time is known."""
         if not self._known:
             return None
         return sum(self._seconds(spec) for spec in rest if not self._free(spec))

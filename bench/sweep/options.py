@@ -45,8 +45,8 @@ class SweepOptions(KeptOptions):
     concludes: bool = True
     """Whether the sweep prints all rates at the end; False if its caller evaluates the results."""
     answers: bool = False
-    """Whether the default sweep gets runs for a ranking: true if the options change only servers,
-    baselines and workloads."""
+    """Whether the default sweep gets runs for a ranking: false with --hosts or --studies, or if
+    more of the plan than servers, baselines and workloads is chosen."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
         """Return the options; if `answers` is true, with the runs for a ranking."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Measure the memory of many connections that this process holds open."""
+"""Measure the memory that servers need for many connections, which this process opens."""
 
 import contextlib
 import select
@@ -59,7 +59,7 @@ def ask(clients: Sequence[Client], url: str, workload: Workload) -> None:
 
 
 def listen(clients: Sequence[Client]) -> None:
-    """Read the response on every connection. Raises NoFigure for an error or a partial response."""
+    """Read the response on all connections. Raises NoFigure if one fails or lacks a length."""
     for number, client in enumerate(clients, 1):
         try:
             answer = client.answer()
@@ -79,8 +79,8 @@ def ready(clients: Sequence[Client], event: int) -> int:
 
 
 def parked(url: str, workload: Workload, connections: int, site: Site) -> Outcome:
-    """Measure the memory of connections that stay open after one answer. The servers' idle timeout
-    is 5 s. Raises NoFigure."""
+    """Measure the memory of connections that stay open after one answer. Raises NoFigure, e.g. if
+    a server has closed a connection (its idle timeout is 5 s)."""
     begin, before = time.monotonic(), site.weigh()
     with connected(url, connections) as clients:
         ask(clients, url, workload)

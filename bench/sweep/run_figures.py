@@ -152,8 +152,8 @@ def _servers_demand(loaded: Loaded, quota: float) -> float | None:
 
 
 def _shares_of_quota(use: ServersUse, quota: float, seconds: float) -> list[tuple[float, float]]:
-    """Return two shares for each server: the used share of its quota in `seconds`, and the share of
-    periods in which it was throttled."""
+    """Return two shares for each instance: the used share of its quota in `seconds`, and the share
+    of periods in which it was throttled."""
     known = [used for used in use.used if used]
     allowed = 1e6 * quota * seconds
     return [(used.cpu.total / allowed, used.throttled or 0.0) for used in known]
@@ -176,7 +176,7 @@ def _servers(
     requests: tuple[int, int],
     seconds: float,
 ) -> ProcessFigures:
-    """Return the sums of the figures of all servers. `requests`: the numbers of requests during the
+    """Return the figures of all instances together. `requests`: the numbers of requests during the
     load, and from the servers' start to their end."""
     serving = [seen for seen in hosts if seen.report.servers]
     uses = _uses(serving)

@@ -28,7 +28,7 @@ class Done:
     status: int
     """Exit status: 0 all results valid, 1 not all valid, 128 + n after signal n."""
     folder: Path | None = None
-    """The folder of results; None: the sweep ended before its first run."""
+    """The folder of results; None: the sweep was interrupted before the folder was created."""
 
     @property
     def interrupted(self) -> bool:

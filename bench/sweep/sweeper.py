@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Sweeper:
-    """Makes all runs of a sweep in order, and stores the results after each run."""
+    """Makes the missing runs of a sweep in order, and stores the results after each run."""
 
     results: Results
     folder: Path
@@ -61,7 +61,7 @@ class Sweeper:
         return status
 
     def _end(self) -> None:
-        """Store the end of the sweep. If the disk is full, raise UserError; older data remain."""
+        """Store the end of the sweep. Raises UserError if this fails; older data remain."""
         self.results.finished = datetime.now().astimezone()
         try:
             store.save(self.results, self.folder)
@@ -104,7 +104,7 @@ class Sweeper:
         return status
 
     def _one(self, spec: RunSpec) -> Run:
-        """Make one run, or skip it if it cannot have a valid result."""
+        """Make one run. Skip it if it is impossible, or another run of its configuration failed."""
         subject = self.planned.subjects[spec.subject]
         if finding := self.diagnosis.why_not(spec):
             return empty_run(subject, spec, "skipped", "not possible", finding.describe())

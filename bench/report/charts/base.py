@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts that all charts share, and the charts of a page with their titles and data."""
+"""The parts that charts share, and the charts of a page with their titles and data."""
 
 import json
 import textwrap
@@ -29,7 +29,7 @@ HEIGHT = 380
 ROW = 30
 """Height of a row in charts with one row for each server."""
 HIT = 450
-"""The area in which a point reacts to the pointer, larger than the point itself."""
+"""The area in which a point reacts to the pointer, in square pixels; larger than the point."""
 
 ROUND_MS = [n * 10.0**e for e in range(-2, 6) for n in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7)]
 """Ticks of a logarithmic time axis."""

@@ -125,7 +125,7 @@ def _write(spec: base.Spec, path: Path) -> list[Path]:
 
 
 def pictures(made: Catalogue) -> Iterator[tuple[str, base.Spec]]:
-    """Yield each chart's file name and its whole specification."""
+    """Yield the file name, without suffix, and the whole specification of each picture."""
     study = made.study
     for key in made.exhibits:
         for scenario in study.scenarios if key == "rates" else study.scenarios[:1]:

@@ -21,8 +21,8 @@ def over_levels(
     title: str,
     kind: base.ScaleKind = "linear",
 ) -> base.Spec:
-    """Return a chart of one figure over connections, with spread, lower bounds and gaps. The reader
-    can add the curves of 2019 to the rates."""
+    """Return a chart of one figure over the number of connections, with spread and lower bounds.
+    The reader can add the curves of 2019 to the rates."""
     x, y = base.levels_axis(levels), base.value_axis(key, title, kind)
     cells = base.named("cells", base.OF_SCENARIO, base.SHOWN)
     layers = _curves(cells, subjects, key, x, y)
@@ -173,7 +173,7 @@ ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
 
 
 def _two_parts(parts: dict[str, str], title: str, whole: str) -> tuple[alt.Chart, alt.Chart]:
-    """Return filtered data as a chart without marks, and its bars: a part for each {column: name}.
+    """Return the filtered data as a chart without marks, and its bars. `parts`: column -> name.
 
     A bar ends at the column `whole`, because the sum of the parts' medians may differ from the
     median of the whole.
@@ -364,7 +364,7 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
     legend = base.legend_above(2, 1, "square")
     used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
     stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
-    end = alt.X("whole:Q")  # right of the longest bar, so figures are aligned
+    end = alt.X("whole:Q")  # the end of a bar at 100 %, so figures are aligned
     plain = rows.transform_filter("!datum.limit").mark_text(align="left", dx=5, dy=-4)
     bold = rows.transform_filter("datum.limit")
     bold = bold.mark_text(align="left", dx=5, dy=-4, fontWeight="bold")

@@ -106,8 +106,8 @@ def status_of(point: Point) -> str:
 
 
 def paper_rows(study: Study) -> list[Row]:
-    """Return the curves of 2019 for the matching scenario, as published and scaled to the highest
-    rate of the same architectures in these results."""
+    """Return the curves of 2019 for the guestbook, as published and scaled to the highest rate of
+    the same architectures in these results."""
     scenario = Conditions("guestbook")  # with a connection for each request
     if scenario not in study.scenarios:
         return []

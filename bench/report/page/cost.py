@@ -2,8 +2,8 @@
 """The report on the CPU cost of a request, the results of `make cost`.
 
 In a flame graph (invented by Brendan Gregg) each box is a function, as wide as its share of the
-time. A function is below its caller. The graph is an SVG without a script: the title of a box
-contains the function and its share.
+samples or instructions. A function is below its caller. The graph is an SVG without a script: the
+title of a box contains the function and its share.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,11 +62,11 @@ COLOURS = {
 }
 """Colours of the boxes of a flame graph, light and dark."""
 LISTED = 0.01
-"""The list next to a flame graph contains functions with at least this share."""
+"""The list below a flame graph contains functions with at least this share."""
 FLAMES = [("of-server", "the server"), ("of-library", "C library"), ("of-kernel", "kernel")]
 BARS = [("kernel", "kernel"), ("user", "user"), ("baseline", "the baseline")]
 UNDIVIDED = ("both", "kernel and user together")
-"""The colours of the drawings, with their names."""
+"""The CSS classes of the colours in the drawings, with the texts of their legends."""
 
 
 def document(results: Results) -> Document:

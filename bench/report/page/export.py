@@ -95,7 +95,7 @@ def _figure(metric: Metric, point: Point) -> Field:
 SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 3
 HEAD = {"started", "command", "machine", "versions", "settings"}
-"""The fields of the sweep's record that the JSON export contains."""
+"""Fields of the sweep's record that the JSON export contains; `hosts` is added."""
 
 MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 

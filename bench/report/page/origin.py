@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The parts of the page about the origin of figures: published results of reference servers, and
-the sweep's machine, versions, settings, limits and commands."""
+"""The parts of the page about the origin of figures: flame graphs and bottlenecks of reference
+servers, and the sweep's machine, versions, settings, limits and commands."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from bench.report.limits import NAMES, in_order, label
 from bench.report.page.cost import flame_shown
 from bench.report.study import Study
 
-# ---- Reference servers: published and measured results ----
+# ---- Reference servers: flame graphs and bottlenecks ----
 
 
 def flames_of(study: Study, asked: PeerStudy) -> tuple[list[dict[str, object]], str]:

@@ -57,7 +57,7 @@ WORTH_SAYING = 0.25
 
 
 def sign(cell: TortureCell, facts: AttackFacts) -> str:
-    """Return the sign of the verdict and the share of the rate during the attack."""
+    """Return the verdict's sign, and the rate during the attack in per cent of the rate before."""
     held, shown = share(cell), LOOKS[verdict(cell, facts)].sign
     space = "\N{NO-BREAK SPACE}"
     return shown if held is None else f"{shown}{space}{100 * held:.0f}{space}%"
@@ -91,7 +91,7 @@ def losses(cell: TortureCell, facts: AttackFacts) -> str:
 
 
 def why(cell: TortureCell, facts: AttackFacts) -> str:
-    """Return the most frequent reason for failures."""
+    """Return the most frequent reason for failures, except excused outcomes and 503."""
     parts = [phase.why for phase in since(cell)]
     if cell.crowd and facts.crowd_counts:
         parts.append(cell.crowd.why)
@@ -109,7 +109,7 @@ def rates(cell: TortureCell) -> str:
 
 
 def rate(phase: Phase | None) -> str:
-    """Return the pages per second of a phase."""
+    """Return a phase's good responses per second."""
     return figure(round(phase.rate)) if phase else "–"
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 "use strict";
 /* The page's script draws the charts from their specifications and handles the controls.
-   `state` has the current choice; every control changes it and calls `apply`. */
+   `state` has the current choice; most controls change it and call `apply`. */
 (async () => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];

@@ -48,9 +48,9 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     before = 1 + loaded.warmed_up + (idle.requests - idle_requests if idle else 0)
     served = spec.requests + idle_requests
     run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
-    if quota := run.conditions.quota:
-        uses = _uses(loaded.hosts)
-        shares = [each for use in uses for each in _shares_of_quota(use, quota, seconds)]
+    quota = run.conditions.quota
+    uses = _uses(loaded.hosts) if quota else []
+    if shares := [each for use in uses for each in _shares_of_quota(use, quota, seconds)]:
         run.process.quota_used = round(max(used for used, _ in shares), 4)
         run.process.throttled_share = round(max(throttled for _, throttled in shares), 4)
     run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, loaded.wall))]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Exported variables do not change what `make` does, and no repository that they name is changed.
 
-`make all`, `make bench`, `make report` and `make test` run with hostile variables. Takes about a
-minute.
+`make all`, `bench`, `report`, `test` and `fault`, and scripts/lint.sh run with hostile variables.
+Takes about a minute.
 """
 
 import json

@@ -457,8 +457,8 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
 def test_a_difference_in_a_situation_is_named(
     monkeypatch: pytest.MonkeyPatch, usual: Any, mine: bytes, its: bytes, alone: bytes, fault: str
 ) -> None:
-    """A situation's fault is reported for a wrong status, not for a wrong page. State is left only
-    if a new connection gets the right response; the visitor number does not count."""
+    """A situation's fault is reported for a wrong status, not for a wrong page. `state-left` is
+    reported only if a new connection gets the right response (apart from the visitor number)."""
     pair = answering(monkeypatch, lambda _: False)
     monkeypatch.setattr(situations, "responses", lambda *_: alone)
     actors: Any = tuple(

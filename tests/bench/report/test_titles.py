@@ -289,7 +289,7 @@ def test_who_is_recommended(results: Results, answer: str, because: str) -> None
     assert because in found.because.replace("\N{NO-BREAK SPACE}", " ")
 
 
-# ---- A study has the results of older versions of the file, and selects points ----
+# ---- A study reads results files of older versions, and selects points ----
 
 
 def point_of(study: Study, subject: str, level: int, scenario: Conditions = GUESTBOOK) -> Point:

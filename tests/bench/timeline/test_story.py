@@ -192,7 +192,7 @@ SEEN = {
     "without red": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
     "without blue": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
 }
-"""How an eye without one kind of cones sees red, green and blue light (Machado et al., 2009)."""
+"""How eyes with all cones or without one kind see red, green and blue (Machado et al., 2009)."""
 TOLD_APART = 15
 """The required CIELAB distance of two colours; usual palettes for colour-blind people reach 16."""
 

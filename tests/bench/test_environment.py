@@ -54,7 +54,7 @@ def hostile_variables(folder: Path, *kinds: str) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", TOGETHER)
 def test_make_works_with_hostile_variables(kinds: tuple[str, ...], folder: Path) -> None:
-    """With hostile variables, `make` builds only in this folder, and measures this project."""
+    """With hostile variables, `make` builds in the usual folders, and measures this project."""
     hostile = hostile_variables(folder, *kinds)
     balanced = ""
     if "programs" in kinds:

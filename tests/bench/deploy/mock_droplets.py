@@ -38,7 +38,7 @@ SIZES = [
 
 @dataclass
 class Droplet:
-    """One droplet, with the number of queried lists since its creation or deletion."""
+    """One droplet. `looks`: how often droplets were listed since its creation or deletion."""
 
     number: int
     wanted: dict[str, Any]

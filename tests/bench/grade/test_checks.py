@@ -286,7 +286,7 @@ LAZY_POINTS = 3
 
 
 def script(beginning: str, place: str) -> str:
-    """Return the shell block with this beginning; the project's folder replaces `place`."""
+    """Return grading.md's shell block with this beginning, and ROOT in place of `place`."""
     found = next(b for b in re.findall(r"(?s)```sh\n(.*?)```", TEXT) if b.startswith(beginning))
     assert place in found
     return str(found.replace(place, str(ROOT)))

@@ -112,7 +112,7 @@ def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> Non
     killed.stdout.close()
     temporary = Path((results / ".temporary").read_text().strip())
     assert temporary.is_dir()
-    deadline = time.monotonic() + 20  # the kernel ends the grader after its parent
+    deadline = time.monotonic() + 20  # the kernel ends the grader when its parent has ended
     while str(temporary) in processes():
         assert time.monotonic() < deadline
         time.sleep(0.05)

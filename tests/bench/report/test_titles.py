@@ -222,7 +222,7 @@ def sweep(name: str) -> Study:
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_an_event_loop_is_recommended_of_the_seven(name: str) -> None:
-    """The report recommends an event loop of the seven servers, as textbooks do. The page and the
+    """Of the seven servers, the report recommends an event loop, as textbooks do. The page and the
     terminal compare servers at the same level."""
     study = sweep(name)
     for scenario in study.scenarios:

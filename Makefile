@@ -249,7 +249,7 @@ test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without 
 	@$(MAKE_ALL) plain faults
 	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/plain $(ARGS)
 
-test-tsan: # threading and prethreading only
+test-tsan: # by default only threading and prethreading
 	@$(SETUP) build bench test sanitize
 	@$(MAKE_ALL) tsan
 	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/tsan \
@@ -378,7 +378,7 @@ $(BASELINE)/10_coroutines: 10_coroutines/stack.c 10_coroutines/stack.h 10_corout
 $(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
 $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 
-# Report missing headers once, with the command that installs them.
+# Report a missing compiler or missing headers once, with the command that installs them.
 $(BUILD)/headers: Makefile
 	@command -v '$(firstword $(CC))' >/dev/null || { echo 'There is no C compiler called $(firstword $(CC)).'; \
 		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or name another compiler: make all CC=clang'; exit 1; } >&2

@@ -65,7 +65,7 @@ apt_get() {
         -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
 }
 
-# Print the size of the download and, on a terminal, the progress.
+# Install packages. Print the size of the download and, on a terminal, the progress.
 install_and_count() { # FILE PACKAGE...: write the whole output of apt-get into FILE
     local said=$1 watched=
     shift

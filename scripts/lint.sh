@@ -23,7 +23,7 @@ lint_layout() {
     .venv/bin/clang-format --dry-run --Werror "${files[@]}"
 }
 
-# A passed file is checked again only if the file, one of its headers or the rules have changed.
+# A passed file is checked again only after a change of the file, its headers, the rules or clang-tidy.
 lint_tidy() {
     list '[0-9]*/*.c' 'lib/*.c' 'ops/*.c' 'baselines/*.c'
     mkdir -p build/lint/tidy

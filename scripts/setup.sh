@@ -10,7 +10,7 @@
 # of these packages start neither now nor at the next boot. Python packages are installed into .venv,
 # with the versions and hashes in requirements/. The variable CC may name the compiler. Debian has no
 # package of oha, the tool of the open loop, so Rust's cargo compiles it into build/tools. If a step
-# fails, the script prints what the user must install and exits with status 1.
+# fails, the script prints the reason and exits; only a missing browser is reported as no failure.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -28,7 +28,7 @@ die() { say "$*"; exit 1; }
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 
-# True if this package, or another that provides it, is installed: php8.2-opcache for php-opcache.
+# True if this package is installed, or a package that provides it: php8.2-opcache for php-opcache.
 installed() {
     [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]] ||
         dpkg-query -Wf '${db:Status-Abbrev} ,${Provides},\n' 2>/dev/null |
@@ -88,8 +88,8 @@ archive_python_is_new_enough() {
 
 can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Set `python` to the interpreter for .venv, or note the packages that this interpreter needs. Prefer
-# the system's Python: python3-venv is for this version, and other versions may be removed later.
+# Set `python` to the interpreter for .venv, and note its package if that is missing. Prefer the
+# system's Python: python3-venv is for this version, and other versions may be removed later.
 python=
 find_python() {
     local candidate version
@@ -126,7 +126,7 @@ refuse_python() {
 
 name_of_system() { sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release 2>/dev/null || uname -sr; }
 
-# True if .venv is complete and its Python still exists.
+# True if .venv is complete, and its Python still exists and is new enough.
 venv_is_sound() { [[ -e $venv/.complete ]] && python_is_new_enough "$venv/bin/python"; }
 
 requirements=()
@@ -301,7 +301,7 @@ install_requirements() {
     for name in "${stale[@]}"; do digest_of "$name" >"$(stamp_of "$name")"; done
 }
 
-# Print the progress on a terminal, and the reason if pip fails.
+# Run pip install. Print the progress on a terminal; if pip fails, print the reason and exit.
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
@@ -351,7 +351,7 @@ install_project() {
     cat pyproject.toml scripts/zerohttpd | sha256sum >"$(stamp_of project)"
 }
 
-# This function runs in another folder, because Python prefers modules in its working folder.
+# Print the path of the installed bench. Python runs in /, because it prefers modules of its folder.
 installed_from() {
     local python=$PWD/$venv/bin/python
     (cd / && "$python" -c 'from importlib import util; print(util.find_spec("bench").origin)' 2>/dev/null)

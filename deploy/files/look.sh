@@ -33,7 +33,7 @@ $needs
 NEEDS
 say missing "${missing# }"
 
-# If the folder contains .deploy, the playbook has made it. Print the digests in .deploy.
+# The playbook has made the folder if it contains .deploy. Print the digests in .deploy.
 if [ -d "$folder/.deploy" ]; then
     say state ours
 elif [ -e "$folder" ] && [ -n "$(ls -A "$folder")" ]; then

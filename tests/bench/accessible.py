@@ -23,7 +23,7 @@ SETTLED = """async () => {
     const ends = (one) => one.effect.getComputedTiming().endTime < Infinity;
     await Promise.allSettled(document.getAnimations().filter(ends).map((one) => one.finished));
 }"""
-"""JavaScript that waits until the transitions to other colours have ended."""
+"""JavaScript that waits until all animations that end, e.g. of colours, have ended."""
 
 
 def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str]:

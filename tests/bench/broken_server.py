@@ -36,7 +36,7 @@ LIFE = 250
 CROWD = 60
 """More simultaneous connections than this mean that an attack has begun; visitors open fewer."""
 ANSWERS = itertools.count(1)
-"""The number of the next answer, on any connection."""
+"""Counts the answers on all connections."""
 
 
 class Handler(socketserver.StreamRequestHandler):

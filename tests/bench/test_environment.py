@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Exported variables do not change what `make` does, and no repository that they name is changed.
 
-`make all`, `make bench`, `make report` and `make test` run with hostile variables. Takes about a
-minute.
+`make all`, `bench`, `report`, `test` and `fault`, and scripts/lint.sh run with hostile variables.
+Takes about a minute.
 """
 
 import json
@@ -54,7 +54,7 @@ def hostile_variables(folder: Path, *kinds: str) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", TOGETHER)
 def test_make_works_with_hostile_variables(kinds: tuple[str, ...], folder: Path) -> None:
-    """With hostile variables, `make` builds only in this folder, and measures this project."""
+    """With hostile variables, `make` builds in the usual folders, and measures this project."""
     hostile = hostile_variables(folder, *kinds)
     balanced = ""
     if "programs" in kinds:

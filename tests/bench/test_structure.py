@@ -126,8 +126,8 @@ def _includes() -> dict[str, set[str]]:
     return found
 
 
-# The layers of lib/ that each layer may include, in addition to itself. ops.h declares what
-# plain.c and ops/ define.
+# The layers of lib/ that each layer may include, in addition to itself. ops.h declares functions
+# that lib/plain/ and ops/ define.
 BELOW = {
     "config": set[str](),
     "calls": set[str](),

@@ -68,7 +68,7 @@ def strays(mark: str, but: int = 0) -> list[str]:
 
 
 def marked(mark: str, also: str = "") -> Iterator[tuple[int, str]]:
-    """Yield PID and command line of each process whose environment has a mark, and `also`."""
+    """Yield PID and command line of each process with a mark (and `also`) in its environment."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_text(errors="replace").split("\0")

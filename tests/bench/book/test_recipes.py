@@ -48,7 +48,7 @@ LOOPBACK = "ip link set lo up && exec 10< /dev/null && "
 def run(script: str) -> str:
     """Return what a script writes to standard output and standard error. The script has its own
     network, where every port is free, and its own PID namespace, which ends its processes.
-    Descriptor 10 is open, as in some terminals: a shell then uses higher descriptors."""
+    Descriptor 10 is open, as in some terminals, so that bash must use higher descriptors."""
     own = next((words for words in WAYS.values() if _works(words)), None)
     if own is None:
         pytest.skip("no namespaces here, and the commands of the book use fixed ports")

@@ -55,7 +55,7 @@ def test_each_architecture_has_its_chapter(site: Path, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
-    """With the project's settings, a broken link is the only warning of a site of two pages."""
+    """The build of a site of two pages with a broken link fails, and warns only about this link."""
     shutil.copy2(ROOT / "mkdocs.yml", tmp_path)
     (tmp_path / "bench").symlink_to(ROOT / "bench")
     (tmp_path / "docs").mkdir()

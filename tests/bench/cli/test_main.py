@@ -28,7 +28,7 @@ RESULTS = str(RECORDED / "version3.json")
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
 def test_a_closed_standard_output_gives_no_traceback(words: tuple[str, ...]) -> None:
     """The command prints no traceback if the reader of its pipe has ended, as with `| head -1`. The
-    pipe is closed before the command writes, because a pipe could hold the whole output."""
+    pipe is closed before the command writes; an open pipe could hold the whole output."""
     child = subprocess.Popen(
         [*BENCH, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

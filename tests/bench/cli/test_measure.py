@@ -28,7 +28,7 @@ pytestmark = [needs_a_sweep, pytest.mark.xdist_group("measure")]
 
 REQUESTS, CONNECTIONS = 1500, 30
 FIRST = 1 + 2 * CONNECTIONS
-"""The first request, and two requests on each connection to warm up."""
+"""The number of requests before a run: the first one, and two on each connection to warm up."""
 ATTEMPTS = 3
 """The checks of a sweep reject a figure if the machine paused during the run."""
 OWN_ABOVE = 1.6

@@ -28,8 +28,8 @@ EPOLL_ALONE = ("redirect", "small", "large", "guestbook")
 
 @pytest.fixture
 def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Return the list to which a mock sweep adds its parts. Its results meet all targets. All
-    servers and baselines are built; only the reference server h2o is missing."""
+    """Return the list to which a mock sweep adds its parts. The sweep's results meet all targets.
+    All servers and baselines exist, as empty files; the reference server h2o is missing."""
 
     def sweep(options: SweepOptions) -> Done:
         results = results_of([of_memory(3_000_000)])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A mock of the part of DigitalOcean's REST interface that deploy/droplets.yml uses.
 
-The mock follows the published description. A droplet is `new` and has no address, and becomes
-`active` after some queries. Lists show a new droplet only after some queries, and a deleted
+The mock follows the published description. At first a droplet is `new` and has no address; after
+some queries it is `active`. Lists show a new droplet only after some queries, and a deleted
 droplet for some more queries. Lists have pages, and keys are unique. Wrong tokens, bad requests and
 too many requests get the documented errors.
 """
@@ -38,7 +38,7 @@ SIZES = [
 
 @dataclass
 class Droplet:
-    """One droplet, with the number of queried lists since its creation or deletion."""
+    """One droplet. `looks`: how often droplets were listed since its creation or deletion."""
 
     number: int
     wanted: dict[str, Any]

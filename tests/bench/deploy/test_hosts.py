@@ -81,7 +81,7 @@ class Hosts(Lab):
         return [line for role in HOSTS for line in self.on(role, look).splitlines()]
 
     def assert_no_way_in(self) -> None:
-        """Assert that no host has a folder of agents, an authorized key, or a running process."""
+        """Assert that no host has a folder of agents, an authorized key, or a benchmark process."""
         for role in HOSTS:
             left = self.on(role, f"ls -d {FOLDER}/agents; cat ~/.ssh/authorized_keys; true")
             assert left == "", role

@@ -286,7 +286,7 @@ LAZY_POINTS = 3
 
 
 def script(beginning: str, place: str) -> str:
-    """Return the shell block with this beginning; the project's folder replaces `place`."""
+    """Return grading.md's shell block with this beginning, and ROOT in place of `place`."""
     found = next(b for b in re.findall(r"(?s)```sh\n(.*?)```", TEXT) if b.startswith(beginning))
     assert place in found
     return str(found.replace(place, str(ROOT)))
@@ -459,8 +459,8 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
 def test_a_difference_in_a_situation_is_named(
     monkeypatch: pytest.MonkeyPatch, usual: Any, mine: bytes, its: bytes, alone: bytes, fault: str
 ) -> None:
-    """A situation's fault is reported for a wrong status, not for a wrong page. State is left only
-    if a new connection gets the right response; the visitor number does not count."""
+    """A situation's fault is reported for a wrong status, not for a wrong page. `state-left` is
+    reported only if a new connection gets the right response (apart from the visitor number)."""
     pair = answering(monkeypatch, lambda _: False)
     monkeypatch.setattr(situations, "responses", lambda *_: alone)
     actors: Any = tuple(

@@ -100,7 +100,7 @@ def test_a_class_with_hostile_submissions_then_again_with_one_changed(tmp_path: 
 
 
 def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> None:
-    """After `kill -9` with one of two grades, the next command continues the run. About 8 s."""
+    """After `kill -9` between two grades, the next command continues the run. About 8 s."""
     folder, results = tmp_path / "class", tmp_path / "class-grades"
     for name in ("ada", "ben"):
         hand_in(folder, name, f"{SKELETON}/* {name} */\n")
@@ -112,7 +112,7 @@ def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> Non
     killed.stdout.close()
     temporary = Path((results / ".temporary").read_text().strip())
     assert temporary.is_dir()
-    deadline = time.monotonic() + 20  # the kernel ends the grader after its parent
+    deadline = time.monotonic() + 20  # the kernel ends the grader when its parent has ended
     while str(temporary) in processes():
         assert time.monotonic() < deadline
         time.sleep(0.05)

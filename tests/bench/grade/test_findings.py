@@ -59,7 +59,7 @@ def test_the_end_of_a_connection_is_no_part_of_the_received_bytes(
 def test_redis_is_not_blamed_before_it_goes_down(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, steps: str, usual: dict[bytes, bool]
 ) -> None:
-    """The fault of a situation is reported only from the step on in which Redis goes down."""
+    """If a situation stops Redis, its fault is reported only from that step on."""
     came: dict[bytes, bool] = {}
     monkeypatch.setattr(situations, "data_in_redis", lambda _: {})
     monkeypatch.setattr(
@@ -119,8 +119,8 @@ def test_a_trace_names_the_connections_to_redis(tmp_path: Path) -> None:
 
 
 def test_threads_that_a_signal_killed_are_no_processes(tmp_path: Path) -> None:
-    """A process with two threads ended by SIGSEGV: the finding does not call its threads processes,
-    and the times of the proof begin when the server was ready."""
+    """SIGSEGV ended a process with two threads. The finding does not call its threads processes.
+    The times of the proof count from the moment when the server was ready."""
     (tmp_path / "trace").write_text(TRACED)
     scene = Scene(None, None, SignalWatch(), tmp_path, redis=None, dice=random.Random())  # type: ignore[arg-type]
     scene.trace, scene.ready = tmp_path / "trace", 1000.7
@@ -182,7 +182,7 @@ def test_consequences_of_a_fault_in_the_first_check_give_no_points() -> None:
 def test_a_fault_is_proven_before_the_other_checks_use_up_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first check with a fault that may cause many others is traced at once."""
+    """A sure fault that may cause many others is traced at once; a doubtful fault is not."""
 
     def attempt(_: object, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
         found = Failed("ignores-end", "open", sure=check.name != "doubtful")

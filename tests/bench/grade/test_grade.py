@@ -227,7 +227,7 @@ def test_a_known_fault_is_called_by_its_name(
 
 @pytest.mark.slow
 def test_a_server_that_never_uses_redis_is_not_blamed_for_an_outage(tmp_path: Path) -> None:
-    """Before Redis goes down, a failure says that the server does not use Redis. 5 s."""
+    """The only finding about a server that never uses Redis is that it does not use Redis. 5 s."""
     server = next(patch for patch in PATCHES if patch.fault == "no-redis").apply(tmp_path)
     found = grade(
         server, "--only", "each client gets its own reply", "Redis is down", "Redis is back"

@@ -251,7 +251,7 @@ def test_assembler_is_recognized(text: str, found: bool) -> None:
 
 
 def test_assembler_in_any_file_of_the_server_is_reported(tmp_path: Path) -> None:
-    """The grader remarks on assembler but takes no points, because 10_coroutines needs it."""
+    """The grader remarks on assembler but subtracts no points, because 10_coroutines needs it."""
     (tmp_path / "08_mine").mkdir()
     (tmp_path / "08_mine" / "part.txt").write_text('__asm__("nop");\n')
     found = graded(tmp_path, '#include "part.txt"\nint main(void) { return 0; }\n')

@@ -39,7 +39,7 @@ before = rusage_of_reaped().total
 child.end()
 print(rusage_of_reaped().total - before)
 """
-"""A program that ends a server with an unreaped child, and prints their CPU time in us."""
+"""A program that ends a shell whose child still runs, and prints their CPU time in us."""
 
 
 def test_output_is_there_during_and_after(tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
 
 
 def test_closing_an_unknown_unit_is_no_error() -> None:
-    """Closing an unknown unit of systemd raises no error, which could hide the first error."""
+    """Closing an unknown unit of systemd raises no error, because it could hide an earlier one."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
 

@@ -100,7 +100,7 @@ def test_a_client_with_an_error_is_marked_as_the_page_explains(
 @pytest.mark.slow
 @pytest.mark.browser
 def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser: Browser) -> None:
-    first = serve("epoll", "--live-port", str(free_port()))  # outgoing connections do not use it
+    first = serve("epoll", "--live-port", str(free_port()))  # no outgoing connection uses it
     page = browser.new_page()
     page.goto(f"http://127.0.0.1:{first.live[1]}/live")
     first.end()

@@ -74,7 +74,7 @@ VERSION = f'"schema": "zerohttpd-seven/sweep",\n "schema_version": {SCHEMA_VERSI
         ('"concurrency": 100', '"concurrency": 0', "runs.0.concurrency"),
         *(
             ('"machine": {', f'"machine": {{"x": {number}, ', f"{number} is not a number")
-            for number in ("NaN", "-1e999", "1e308", "9" * 400)  # their sums are not finite
+            for number in ("NaN", "-1e999", "1e308", "9" * 400)  # they or their sums are not finite
         ),
     ],
 )

@@ -319,7 +319,7 @@ def _instances_on_each(instances: int) -> tuple[int, int]:
 
 
 def several_hosts() -> Results:
-    """Return results of seven servers: direct, and nginx with one, two and four instances."""
+    """Return results of seven servers: without nginx, and one, two and four instances behind it."""
     ways = [("none", 1), *((way, n) for way in ("close", "keep") for n in (1, 2, 4))]
     runs = [
         run_on_hosts(name, Conditions("guestbook", balancer=way, instances=n), level, number)

@@ -136,8 +136,8 @@ def flaws(seen: Visit, width: int) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_chart_is_drawn_and_nothing_sticks_out(source: str, visit: Open) -> None:
-    """The charts fit, also after the window has become as narrow as a phone. Chromium needs most of
-    the time to load a page, so the page is loaded only once."""
+    """The charts fit, also after the window has become as narrow as a phone. Loading a page takes
+    most of the time of this test, so the page is loaded only once."""
     seen = visit(source)
     assert flaws(seen, DESKTOP["width"]) == []
     assert seen.page.locator("#figure-rates .chart .mark-symbol path").count() > 0

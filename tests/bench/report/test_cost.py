@@ -121,13 +121,13 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
     for run, share in zip(lean, (0.10, 0.11), strict=True):
         assert run.process
         run.process.foreign_share = share
-    for run, cost in zip(baseline, (20.6, 22.0), strict=True):  # 1.015
+    for run, cost in zip(baseline, (20.6, 22.0), strict=True):  # the median ratio is 1.015
         assert run.process
         run.process.cpu_us_per_request = cost
     (loud,) = words.cautions(found)
     assert loud.startswith("In 1 of 8 runs other programs used more than 10% of the server's CPU.")
     assert baseline[1].process
-    baseline[1].process.cpu_us_per_request = 22.5  # 1.023; the median is 1.026
+    baseline[1].process.cpu_us_per_request = 22.5  # ratio 1.023; median 1.026
     assert words.cautions(found)[1:] == [
         "The baseline costs more than the server itself: epoll (redirect). This only means "
         "that the two costs are nearly equal."

@@ -222,7 +222,7 @@ def sweep(name: str) -> Study:
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_an_event_loop_is_recommended_of_the_seven(name: str) -> None:
-    """The report recommends an event loop of the seven servers, as textbooks do. The page and the
+    """Of the seven servers, the report recommends an event loop, as textbooks do. The page and the
     terminal compare servers at the same level."""
     study = sweep(name)
     for scenario in study.scenarios:
@@ -289,7 +289,7 @@ def test_who_is_recommended(results: Results, answer: str, because: str) -> None
     assert because in found.because.replace("\N{NO-BREAK SPACE}", " ")
 
 
-# ---- A study has the results of older versions of the file, and selects points ----
+# ---- A study reads results files of older versions, and selects points ----
 
 
 def point_of(study: Study, subject: str, level: int, scenario: Conditions = GUESTBOOK) -> Point:

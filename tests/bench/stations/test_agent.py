@@ -133,8 +133,8 @@ def test_its_programs_do_not_inherit_foreign_variables(
 
 
 def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:
-    """Redis has a password except at loopback addresses, because other hosts could reach Redis. No
-    command line shows the password, because every user may read command lines."""
+    """At an address that other hosts can reach, Redis has a password. No command line shows the
+    password, because every user may read command lines."""
     found = subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split()
     address = next((word for word in found if "." in word), None)
     if address is None:

@@ -42,8 +42,8 @@ def test_the_studies_there_are() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_each_is_declared_completely(name: str) -> None:
-    """Each server of a study supports the workloads of the study, and each published figure is
-    compared with a measured figure."""
+    """Each reference server of a study supports its workloads. Each published figure of a measured
+    server is compared with a measured figure."""
     found = study(name)
     for measure in found.measure:
         for subject in set(measure.servers) & set(declared.names()):

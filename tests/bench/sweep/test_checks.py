@@ -36,7 +36,7 @@ Made = tuple[Asked, Outcome]
 def recorded(
     name: str, status: int = 0, requests: int = 2000, first: int = 200, **asked: Any
 ) -> Made:
-    """Return a load with recorded output of ab; `status`: ab's; `first`: the first response's."""
+    """Return a load with output of ab, its exit `status`, and the `first` response's status."""
     report, errors = ((RECORDED / f"{name}.{kind}").read_text() for kind in ("txt", "err"))
     ran = Outcome(tool="ab", command=["ab"], status=status, message=errors, report=report)
     return Asked(requests, 20, first, **({"body_bytes": 1500} | asked)), ab.read(ran, LOAD, NOWHERE)

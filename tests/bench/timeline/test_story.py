@@ -192,7 +192,7 @@ SEEN = {
     "without red": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
     "without blue": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
 }
-"""How an eye without one kind of cones sees red, green and blue light (Machado et al., 2009)."""
+"""How eyes with all cones or without one kind see red, green and blue (Machado et al., 2009)."""
 TOLD_APART = 15
 """The required CIELAB distance of two colours; usual palettes for colour-blind people reach 16."""
 
@@ -410,7 +410,7 @@ def perfetto(browser: Browser) -> Iterator[Page]:
 def test_perfetto_has_each_call_and_each_arrow(
     perfetto: Page, scenario: str, tmp_path: Path
 ) -> None:
-    """Real Perfetto finds each call in its lane, and both ends of each arrow."""
+    """Real Perfetto finds each call in its lane, and at least nine tenths of the arrows."""
     viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
     recordings = [picture(text) for text in kept(command.server_names(None), scenario)]
     perfetto.evaluate("window.before = window.app?.trace")

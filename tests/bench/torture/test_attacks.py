@@ -42,7 +42,7 @@ def test_a_killed_redis_accepts_no_connection(ground: Ground) -> None:
     """When kill() returns, Redis no longer listens. Otherwise Redis may accept a connection and
     reset it. The server would rightly try again, and the grader would report leaked descriptors."""
     port = urlsplit(ground.redis.url).port or 0
-    for _ in range(10):  # Redis often ends before the check
+    for _ in range(10):  # more than once, because Redis often ends before the check
         ground.redis.kill()
         assert tcp_sockets(local=port, states=LISTEN) == []
         ground.redis.start_again()
@@ -95,7 +95,7 @@ def test_redis_full(scene: Start, ground: Ground) -> None:
         assert not all(let_in), "Redis accepts all clients"
         for other in others:
             other.close()
-        time.sleep(0.3)  # for the crowd
+        time.sleep(0.3)  # until some clients of the crowd are served
     assert ground.redis.clients_limit() > 1000
     assert epoll.crowd_seen.answers["good"] == epoll.crowd_seen.opened > 0
 
@@ -143,7 +143,7 @@ def test_few_descriptors(ground: Ground) -> None:
         assert limits_of(few, "Max open files") == ["64"] * 2
         with ATTACKS["few-descriptors"].run(few):
             wait_for(lambda: status(few, "/redirect") == 302, "no client is served")
-            time.sleep(0.3)  # for the crowd
+            time.sleep(0.3)  # the crowd connects again and again
 
 
 def test_large_pages(ground: Ground) -> None:

@@ -66,8 +66,8 @@ def test_data_points_without_figures() -> None:
     [(0.0, 700.0, False), (0.39, 700.0, False), (0.41, 700.0, True), (0.0, 699.0, True)],
 )
 def test_a_machine_that_was_not_quiet(starved: float, rate: float, loud: bool) -> None:
-    """A test is disturbed if the server waited for a CPU for more than a fifth of the time. It is
-    also disturbed if visitors got less than 70 % of 1,000 pages per second before the attack."""
+    """A test is disturbed if the server and the visitors waited for a CPU for more than a fifth of
+    the time, or if visitors got less than 70 % of 1,000 pages per second before the attack."""
     cell = made_cell(before=phase(rate), wanted=1000.0, starved_s=starved, attack_to_s=2.0)
     assert disturbed(cell) == loud
 

@@ -144,7 +144,7 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
 @of_kind("not is_stalled_by_one")
 @pytest.mark.slow
 def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
-    """After the server has noticed that Redis hangs, only one request in 250 ms waits for Redis."""
+    """After the server has noticed that Redis hangs, only one request per 250 ms waits for it."""
     server = start("--workers", "12", redis=own.url())
     wait_until(lambda: _is_back(server), "service is back")
 
@@ -299,7 +299,7 @@ def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> Non
 
 
 def test_a_client_that_sends_more_while_redis_is_silent(start: Start, own: PrivateRedis) -> None:
-    """An unread pipelined request does not wake the event loop while Redis is silent."""
+    """An unread pipelined request does not make the server spin while Redis is silent."""
     server = start(redis=own.url())
     assert fetch(server, "/guestbook").status == 200
     with Client(server) as client:

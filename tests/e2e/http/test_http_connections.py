@@ -146,7 +146,7 @@ def test_expect_continue(
 # can be killed or stopped, or a client can send data that the server never reads.
 
 PIECES = {"/t/digits.txt": "send", "/t/80k.bin": "sendfile"}
-"""The call that sends the last bytes."""
+"""For each target the call that sends the last bytes of the response."""
 # linux/tcp.h: the offset of tcpi_segs_in in struct tcp_info.
 SEGMENTS_IN = 140
 

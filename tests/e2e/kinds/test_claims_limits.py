@@ -112,7 +112,7 @@ def test_full_backlog(start: Start) -> None:
     server = start("--backlog", str(size))
     with crowd(server, 1, HALF) as (holding,):
         holding.wait_until_read()
-        with crowd(server, size + 1, DIGITS) as others:  # one more: listen(2)
+        with crowd(server, size + 1, DIGITS) as others:  # the kernel queues one more
             wait_until(lambda: accept_queue(server.port) == size + 1, "the backlog is full")
             with socket.socket() as late:
                 late.settimeout(0.5)

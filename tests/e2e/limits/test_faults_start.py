@@ -92,7 +92,7 @@ NEEDED = {
     "openat2": "openat2 ENOSYS EPERM",
     "io_uring_queue_init_params": "io_uring_setup EPERM ENOSYS EINVAL ENOMEM",
 }
-"""Functions without which a server does not start: the system call, and possible errors."""
+"""Functions without which a server does not start, with their system calls and possible errors."""
 
 
 @pytest.mark.shared_code

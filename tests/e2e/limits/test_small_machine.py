@@ -216,8 +216,8 @@ def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> No
 @pytest.mark.slow
 @pytest.mark.plain_build("the search for leaks needs one more process")
 def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
-    """A server that cannot fork even once reports this when it needs a child, and stops
-    correctly."""
+    """A server that cannot create even one process or thread reports this when it needs one, and
+    stops correctly."""
     server = small_user(processes=1, workers=1)
     if server.kind.has_workers:
         status, _, error = run_to_end(*server.command())
@@ -303,7 +303,7 @@ def test_no_port_at_all(start: Start) -> None:
     free again, all pages are served."""
     with PrivateRedis() as redis:
         server = start("--workers", "16", redis=redis.url())
-        count = 1 if server.kind.is_stalled_by_one else 4  # each waits
+        count = 1 if server.kind.is_stalled_by_one else 4  # 01: one after another
         with crowd(server, count, b"") as visitors, crowd(server, 4, b"") as others:
             _allow_ports(*FEW)
             with _all_ports_taken(redis.port):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults of system calls: a library to preload (ld.so(8), LD_PRELOAD).  It
- * makes one call of a running server fail, do less than requested, or be the
- * last one of its process.
+ * Faults of system calls and allocations: a library to preload (ld.so(8),
+ * LD_PRELOAD).  It makes one call of a running server fail or do less than
+ * requested, or it raises a signal after the call.
  *
  * A file names the call and the fault.  The server and the test both map it, so
  * a test can cause hundreds of faults in one running server.  The variable
@@ -159,8 +159,8 @@ WRAP(int, -errno, io_uring_queue_init_params,
       struct io_uring_params *parameters),
      entries, ring, parameters)
 
-/* Makes the next submitted ring operations fail in the kernel, by a descriptor
-   of -1 (EBADF), or makes them short. */
+/* If the planned call is a ring operation to be submitted, makes it fail in the
+   kernel, by a descriptor of -1 (EBADF), or makes it short. */
 static void spoil(struct io_uring *ring) {
     static const char *const names[IORING_OP_LAST] = {
         [IORING_OP_ACCEPT] = "ring accept",
@@ -255,7 +255,7 @@ int fcntl(int fd, int command, ...) {
     return is_faulty("fcntl") ? -1 : next(fd, command, value);
 }
 
-/* Calls for which the C library has no function. */
+/* Returns the name of a call for which the C library has no function. */
 static const char *name_of(long number) {
     switch (number) {
     case SYS_openat2:

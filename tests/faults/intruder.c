@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An attacker in control of a server: a library to preload (ld.so(8)).  When
- * the server has accepted a connection, the library tries forbidden actions.
- * It prints each result on standard error: a name and an errno, 0 for success.
+ * the server has accepted a connection, the library tries actions, most of them
+ * forbidden.  It prints each result on standard error: a name and an errno, 0
+ * for success.
  */
 #include <dlfcn.h>
 #include <errno.h>

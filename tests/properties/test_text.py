@@ -95,7 +95,7 @@ def test_html(parsers: Parsers, text: str) -> None:
 
 @given(st.binary(max_size=40))
 def test_html_of_any_bytes(parsers: Parsers, data: bytes) -> None:
-    """Invalid UTF-8 is replaced byte by byte, and unwanted characters; all else is unchanged."""
+    """Invalid bytes and unwanted characters become U+FFFD; all other characters are unchanged."""
     shown = html.unescape(parsers.text("html", data).decode("utf-8"))
     assert not re.search(UNWANTED, shown)
     good = data.decode("utf-8", "ignore")
@@ -117,7 +117,7 @@ def test_date_of_three_forms(parsers: Parsers, moment: datetime) -> None:
     text = format_datetime(moment, usegmt=True)
     assert parsers.call("date", text.encode()) == seconds
     assert parsers.call("date", moment.strftime("%a %b %e %H:%M:%S %Y").encode()) == seconds
-    if 1969 <= moment.year < 2069:  # two digits of a year
+    if 1969 <= moment.year < 2069:  # this format has two digits for the year
         old = moment.strftime("%A, %d-%b-%y %H:%M:%S GMT")
         assert parsers.call("date", old.encode()) == seconds
     if seconds >= 0:

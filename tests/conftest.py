@@ -48,7 +48,7 @@ def slicing() -> Slicing:
 
 @pytest.fixture
 def width() -> int:
-    """Return the width of the page for tests that do not set it as a parameter."""
+    """Return the width of the page in pixels for tests that do not set it as a parameter."""
     return 1280
 
 

@@ -43,7 +43,7 @@ class Architecture(ServerFacts):
     keeps_alive: bool = True
     """Whether the server serves more than one request per connection."""
     stalled_by: Literal["none", "one", "workers"] = "none"
-    """How many waiting clients stall the others: one, or as many as there are workers."""
+    """How many silent clients stall all others: no number, one, or as many as there are workers."""
     workers: Literal["", "processes", "threads"] = ""
     """What --workers counts; empty if the option has no effect."""
     lends_redis: bool = False

@@ -38,7 +38,7 @@ SEND_BUFFER = Path("/proc/sys/net/ipv4/tcp_wmem")
 
 
 def _says(data: bytes, close: bool = False) -> Script:
-    """Return a script that answers everything with the same bytes, valid or not."""
+    """Return a script that answers everything with the same bytes; `close`: only once."""
 
     def script(conversation: Conversation) -> None:
         while conversation.receive():
@@ -187,7 +187,7 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
     """A surplus integer reply never confirms a remark that Redis refused."""
     behind = ""
     talks: list[Conversation] = []
-    speaking = threading.Lock()  # from a command to the end of its reply
+    speaking = threading.Lock()  # held from a command to the end of its reply
 
     def answer(conversation: Conversation, name: str) -> None:
         if name == "RPUSH":

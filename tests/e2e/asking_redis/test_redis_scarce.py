@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""If Redis allows fewer clients than workers, requests wait, and no outage is reported."""
+"""If Redis allows too few connections, requests wait, and no outage is reported."""
 
 import contextlib
 import socket

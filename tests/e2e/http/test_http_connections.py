@@ -152,8 +152,8 @@ SEGMENTS_IN = 140
 
 
 def _fewest(server: Server, raw: bytes, ends: bool) -> int:
-    """Return the number of received segments until the response, or the FIN if `ends`: the lowest
-    number of many tries, because a busy kernel acknowledges more often."""
+    """Return how many segments a client receives until the response, or until the FIN if `ends`. It
+    is the lowest number of 30 tries, because a busy kernel acknowledges more often."""
 
     def segments() -> int:
         with Client(server) as client:

@@ -43,7 +43,7 @@ def _fails_at_start(server: FaultyServer) -> bool:
     """Return whether the server fails to start. Assert that it then exits with 1 after one line."""
     with contextlib.suppress(AssertionError):
         server.start()
-    # 03 forks its workers after the banner.
+    # 03 and 09 fork their workers after the banner.
     wait_until(lambda: not server.running() or server.is_at_rest(WORKERS), "the end or all workers")
     if server.running():
         return False

@@ -221,7 +221,7 @@ def _log_writers(server: Server) -> list[psutil.Process]:
 
 @of("preforking", "epoll")
 def test_log_writer_is_killed(start: Start) -> None:
-    """The server reports the killed process once for each log, and logs all later lines."""
+    """The server reports a killed log writer once for each log, and logs all later lines."""
     server = start("--log", "--workers", "2")
     wait_until(lambda: len(_log_writers(server)) == 2, "the log writers run")
     _ask(server, "/t/digits.txt", 5)

@@ -32,7 +32,7 @@
 /* The file's content; tests/e2e/faults.py has the same in Python. */
 struct plan {
     char call[32];          /* the name of the call that fails; "": none */
-    int64_t nth;            /* the number of the call that fails, from 1 */
+    int64_t nth;            /* the number of the call that fails; 0: none */
     int64_t error;          /* its errno; 0: the call is short; -N: the call
                                succeeds, and then raises signal N */
     _Atomic int64_t seen;   /* calls with this name */
@@ -44,7 +44,7 @@ struct plan {
 static struct plan nothing;
 static struct plan *plan = &nothing;
 
-/* glibc's functions, so that dlsym(3) does not allocate through a wrapper. */
+/* glibc's functions.  A wrapper cannot use dlsym(3), which may allocate. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);

@@ -203,7 +203,7 @@ def _assert_little_memory(server: Server) -> None:
 
 
 def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
-    """Clients that read nothing at first get 32 MB later. Except in 01, they delay no other client."""
+    """Clients that read nothing at first delay no other client (except in 01), and get 32 MB."""
     server = start()
     count = 1 if server.kind.is_stalled_by_one else 3
     slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]

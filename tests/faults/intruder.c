@@ -82,7 +82,7 @@ static void try_operation(const char *what, struct io_uring_sqe *operation) {
     tell(what, result < 0 ? -1 : 0);
 }
 
-/* Tries operations through io_uring_enter(2) that seccomp cannot refuse. */
+/* Tries operations of the ring, which seccomp cannot see. */
 static void try_ring(void) {
     static struct sockaddr_in address = {.sin_family = AF_INET};
     struct io_uring_sqe *operation;

@@ -85,7 +85,7 @@ UNWANTED = (
 @given(st.text(max_size=40))
 @example("a\x85b\u202ec\u2067d\u200fe\uffff")
 def test_html(parsers: Parsers, text: str) -> None:
-    """The page shows the text, with U+FFFD instead of characters that would change the page."""
+    """The page shows the text, with U+FFFD instead of UNWANTED characters and of surrogates."""
     shown = parsers.text("html", text.encode("utf-8", "surrogatepass")).decode("utf-8")
     assert not set(shown) & set("<>\"'")
     expected = re.sub(UNWANTED, "\ufffd", text)

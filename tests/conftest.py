@@ -57,6 +57,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "of_servers(*names): tests only these servers")
     config.addinivalue_line("markers", "of_kind('[not ]fact'): tests servers with (without) a fact")
     config.addinivalue_line("markers", "shared_code: tests code that is the same in every server")
-    config.addinivalue_line("markers", "redis_code: tests code that depends on the way of waiting")
+    config.addinivalue_line("markers", "redis_code: tests code that waits for Redis")
     config.addinivalue_line("markers", "plain_build(why): is not for servers with a sanitizer")
     config.addinivalue_line("markers", "browser: drives a real headless Chromium")

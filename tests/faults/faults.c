@@ -44,7 +44,7 @@ struct plan {
 static struct plan nothing;
 static struct plan *plan = &nothing;
 
-/* glibc's functions.  A wrapper cannot use dlsym(3), which may allocate. */
+/* A wrapper of malloc() cannot call dlsym(3), which may allocate. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);

@@ -191,7 +191,7 @@ def test_each_of_a_burst_is_taken(start: Start) -> None:
 
 
 def _queue_up_behind_main(server: Server, pid: int) -> None:
-    """Run all threads on one processor. With SCHED_BATCH, workers do not preempt main."""
+    """Run all threads on one processor. SCHED_BATCH workers do not preempt the main thread."""
     processor = {min(os.sched_getaffinity(server.pid))}
     for task in processes.tasks(pid):
         os.sched_setaffinity(task, processor)

@@ -59,7 +59,7 @@ def test_the_rest_wait_in_the_backlog(start: Start) -> None:
 @of("prethreading")
 @undisturbed_test(REQUEST_TIME)
 def test_queue_holds_more_than_the_backlog(start: Start) -> None:
-    """05: the main thread accepts all connections until the descriptors for clients are used."""
+    """05: the main thread accepts all connections until the descriptors for clients are used up."""
     skip_unless_visible()
     server = start("--workers", "2", "--backlog", "4", prefix=limited(nofile=64))
     with contextlib.ExitStack() as stack:

@@ -26,7 +26,7 @@ CHROMIUM_FLAGS = [
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Yield the system's Chromium or, if it is missing, playwright's. Each process has only one
-    browser, because playwright cannot be started twice in a process."""
+    browser, because playwright cannot run twice at the same time in a process."""
     found = next((path for path in map(shutil.which, CHROMIUM) if path), None)
     with sync_playwright() as playwright:
         if not found and not Path(playwright.chromium.executable_path).exists():
@@ -48,7 +48,7 @@ def slicing() -> Slicing:
 
 @pytest.fixture
 def width() -> int:
-    """Return the width of the page for tests that do not set it as a parameter."""
+    """Return the width of the page in pixels for tests that do not set it as a parameter."""
     return 1280
 
 
@@ -57,6 +57,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "of_servers(*names): tests only these servers")
     config.addinivalue_line("markers", "of_kind('[not ]fact'): tests servers with (without) a fact")
     config.addinivalue_line("markers", "shared_code: tests code that is the same in every server")
-    config.addinivalue_line("markers", "redis_code: tests code of one way of waiting for Redis")
+    config.addinivalue_line("markers", "redis_code: tests code that waits for Redis")
     config.addinivalue_line("markers", "plain_build(why): is not for servers with a sanitizer")
     config.addinivalue_line("markers", "browser: drives a real headless Chromium")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The options that choose what is tested; e2e/conftest.py uses them.
+"""The options that choose what is tested (e2e/conftest.py uses most of them); the order of tests.
 
 pytest loads this file before it reads its command line (addopts in pyproject.toml). A conftest.py
-is loaded too late: pytest would take `--server` for an unknown option, and the file ./epoll for a
-test file.
+is loaded too late: for `--server epoll`, pytest would report an unknown option, and take the server
+./epoll for a test file.
 
-The tests start git and the project's programs without the user's environment variables.
+The tests start git and the project's programs without the variables of scripts/foreign-variables.
 """
 
 from collections import Counter, defaultdict
@@ -50,7 +50,7 @@ class NameFailures:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --commit, leave out slow tests. Order the other tests for xdist."""
+    """With --commit and without files or -k, leave out slow tests. Order the tests for xdist."""
     is_named = config.args_source != pytest.Config.ArgsSource.TESTPATHS
     if config.getoption("--commit") and not is_named and not config.getoption("keyword"):
         config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])
@@ -63,7 +63,7 @@ def _is_slow(item: pytest.Item) -> bool:
 
 
 def _group(item: pytest.Item) -> str:
-    """Return the name of the tests that xdist runs in one process: a group, or one test."""
+    """Return the name of the test's group, which xdist runs in one process; without one, its ID."""
     marker = item.get_closest_marker("xdist_group")
     return str(marker.args[0]) if marker else item.nodeid
 

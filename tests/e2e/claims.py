@@ -24,7 +24,7 @@ HALF = DIGITS[:-2]
 of, of_kind = pytest.mark.of_servers, pytest.mark.of_kind
 shared = functools.partial(pytest.param, marks=pytest.mark.shared_code)
 """Makes a parameter with which only the servers of the mark shared_code are tested."""
-# Slightly less than the server's timeouts for a request, for an idle client, and for Redis' reply.
+# Seconds: slightly less than the timeouts for a request, for an idle client, and for Redis' reply.
 REQUEST_TIME, IDLE_TIME, REDIS_TIME = 8, 4, 1.5
 
 

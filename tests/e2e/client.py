@@ -131,7 +131,7 @@ class Client(client.Client):
         return self._take(len(self._received))
 
     def is_quiet(self, seconds: float) -> bool:
-        """Return whether nothing is received within `seconds` (not stretched), not even a FIN."""
+        """Return whether nothing is received within `seconds` of real time, not even a FIN."""
         if self._received:
             return False
         self.socket.settimeout(seconds)

@@ -48,8 +48,8 @@ SEVEN = 7
 
 
 def representatives(config: pytest.Config, mark: str) -> list[str]:
-    """Return the servers for tests with a mark: the servers of the command line; otherwise the
-    representatives of the seven servers, and all other servers."""
+    """Return the servers for tests with a mark: with --server or --every-server, all chosen
+    servers; otherwise the representatives of the seven servers, and all further servers."""
     names = chosen_servers(config)
     if config.getoption("--server") or config.getoption("--every-server"):
         return names
@@ -189,7 +189,7 @@ def own_network(redis: PrivateRedis) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def lone_store() -> Iterator[RedisClient]:
-    """Yield a client of a Redis that only one tested server uses."""
+    """Yield a client of a Redis that only one server under test uses at a time."""
     with PrivateRedis() as own:
         client = own.client(1)
         yield client
@@ -213,7 +213,7 @@ def server(
     database: RedisClient,
 ) -> Iterator[Server]:
     """Yield a running server that the tests of one file share and do not disturb. Its options are
-    the file's SERVER_OPTIONS."""
+    the file's SERVER_OPTIONS, by default WORKERS."""
     options = getattr(request.module, "SERVER_OPTIONS", WORKERS)
     with Server(binary, site, redis.url(database.database), options) as running:
         yield running

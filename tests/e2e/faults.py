@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Servers in which a test can make system calls fail: see tests/faults/faults.c."""
+"""Servers in which a test can make system calls and allocations fail: see tests/faults/faults.c."""
 
 import ctypes
 import errno

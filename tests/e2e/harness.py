@@ -35,7 +35,7 @@ SANITIZER_REPORTS = (
 
 
 class Architecture(ServerFacts):
-    """The properties of a server that the tests need: its name and its NN_name/tests.toml. Without
+    """The properties of a server that the tests need: its name, and its NN_name/tests.toml. Without
     this file the tests expect one process that no client can stall."""
 
     model_config = ConfigDict(extra="forbid")
@@ -43,7 +43,7 @@ class Architecture(ServerFacts):
     keeps_alive: bool = True
     """Whether the server serves more than one request per connection."""
     stalled_by: Literal["none", "one", "workers"] = "none"
-    """How many waiting clients stall the others: one, or as many as there are workers."""
+    """How many silent clients stall all others: no number, one, or as many as there are workers."""
     workers: Literal["", "processes", "threads"] = ""
     """What --workers counts; empty if the option has no effect."""
     lends_redis: bool = False
@@ -82,7 +82,7 @@ class Architecture(ServerFacts):
 
     def workers_within(self, connections: int, most: int) -> str:
         """Return the highest --workers, up to `most`, for which this number of connections to Redis
-        suffices. Each event loop keeps a connection; all other workers share connections."""
+        suffices. Each event loop keeps a connection; all other workers can take turns."""
         return str(min(connections, most) if self.is_pool_of_loops else most)
 
 
@@ -99,7 +99,7 @@ def is_sanitized(binary: Path) -> bool:
 
 
 def lacks_second_storey(binary: Path) -> bool:
-    """Return whether `make plain` built this server: without ops/."""
+    """Return whether `make plain` built this server, that is, without ops/."""
     return b"no (make plain)" in binary.read_bytes()
 
 
@@ -114,7 +114,7 @@ class Server:
     prefix: tuple[str, ...] = ()
     """The beginning of the command, e.g. a program that sets a limit and executes the server."""
     output: int | None = None
-    """The descriptor for the server's standard output; None: a file, which `stdout` returns."""
+    """The descriptor for the server's standard output; None: a file; `stdout` returns its text."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -230,7 +230,7 @@ class Server:
 
     def begin_to_stop(self, number: int = signal.SIGTERM, busy: int | None = None) -> None:
         """Send the server a stop signal, and wait until it no longer listens. A parent signals its
-        children only then. `busy`: wait also until only this number of children is left."""
+        children only then. `busy`: wait also until at most this number of children is left."""
         self.send_signal(number)
         wait_until(lambda: not sockets.listens(self.port), f"{self.name} stops listening")
         if busy is not None:
@@ -282,7 +282,7 @@ class Server:
         return processes.living(self.pid)
 
     def is_at_rest(self, workers: int) -> bool:
-        """Return whether only the processes and threads of an idle server exist, no zombies."""
+        """Return whether only the processes and threads of an idle server exist, and no zombies."""
         found = processes.session_processes(self.pid)
         threads = sum(map(processes.own_threads, found))
         alone, threaded, forked = (1, 1), (1, 1 + workers), (1 + workers, 1 + workers)

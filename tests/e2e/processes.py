@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 def session_processes(session: int) -> list[int]:
-    """Return the PIDs of a session, with zombies. A server is a session with all its
-    descendants."""
+    """Return the PIDs of a session, with zombies. A server and its descendants are a session,
+    without the log writers."""
     found = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - with getsid(2), 20 times faster than Path
         with contextlib.suppress(ValueError, ProcessLookupError):

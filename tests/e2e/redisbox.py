@@ -77,7 +77,7 @@ class RedisClient(redis.Redis):
 
 
 class PrivateRedis:
-    """A redis-server for tests, with a port and a Unix socket. By default it stores no file."""
+    """A redis-server for tests, with a port and a Unix socket. By default it writes no file."""
 
     def __init__(self, *options: str) -> None:
         self.options = options
@@ -238,7 +238,7 @@ def replying(reply: Callable[[list[bytes]], bytes], pause: float = 0) -> Script:
 
 
 def answering(replies: dict[str, bytes]) -> Script:
-    """Return a script that answers each command with its fixed reply."""
+    """Return a script that answers each command with its reply in `replies`, or else with OK."""
     return replying(lambda words: replies.get(words[0].decode().upper(), b"+OK\r\n"))
 
 

@@ -58,7 +58,7 @@ def can_listen(address: str) -> bool:
     return False
 
 
-# Reserved ports, until this process ends.
+# Sockets that reserve ports until this process ends.
 _reservations: list[socket.socket] = []
 
 

@@ -70,7 +70,7 @@ def _refusal() -> str:
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as strace:
             wait_until(lambda: strace.poll() or is_traced(other.pid), "strace attaches or ends")
             refused = strace.poll()
-            other.communicate()  # it ends
+            other.communicate()  # ends cat
             said = strace.communicate()[1].strip()
     return said if refused else ""
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults of system calls: a library to preload (ld.so(8), LD_PRELOAD).  It
- * makes one call of a running server fail, do less than requested, or be the
- * last one of its process.
+ * Faults of system calls and allocations: a library to preload (ld.so(8),
+ * LD_PRELOAD).  It makes one call of a running server fail or do less than
+ * requested, or it raises a signal after the call.
  *
  * A file names the call and the fault.  The server and the test both map it, so
  * a test can cause hundreds of faults in one running server.  The variable
@@ -32,7 +32,7 @@
 /* The file's content; tests/e2e/faults.py has the same in Python. */
 struct plan {
     char call[32];          /* the name of the call that fails; "": none */
-    int64_t nth;            /* the number of the call that fails, from 1 */
+    int64_t nth;            /* the number of the call that fails; 0: none */
     int64_t error;          /* its errno; 0: the call is short; -N: the call
                                succeeds, and then raises signal N */
     _Atomic int64_t seen;   /* calls with this name */
@@ -44,7 +44,7 @@ struct plan {
 static struct plan nothing;
 static struct plan *plan = &nothing;
 
-/* glibc's functions, so that dlsym(3) does not allocate through a wrapper. */
+/* A wrapper of malloc() cannot call dlsym(3), which may allocate. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);
@@ -159,8 +159,8 @@ WRAP(int, -errno, io_uring_queue_init_params,
       struct io_uring_params *parameters),
      entries, ring, parameters)
 
-/* Makes the next submitted ring operations fail in the kernel, by a descriptor
-   of -1 (EBADF), or makes them short. */
+/* If the planned call is a ring operation to be submitted, makes it fail in the
+   kernel, by a descriptor of -1 (EBADF), or makes it short. */
 static void spoil(struct io_uring *ring) {
     static const char *const names[IORING_OP_LAST] = {
         [IORING_OP_ACCEPT] = "ring accept",
@@ -255,7 +255,7 @@ int fcntl(int fd, int command, ...) {
     return is_faulty("fcntl") ? -1 : next(fd, command, value);
 }
 
-/* Calls for which the C library has no function. */
+/* Returns the name of a call for which the C library has no function. */
 static const char *name_of(long number) {
     switch (number) {
     case SYS_openat2:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An attacker in control of a server: a library to preload (ld.so(8)).  When
- * the server has accepted a connection, the library tries forbidden actions.
- * It prints each result on standard error: a name and an errno, 0 for success.
+ * the server has accepted a connection, the library tries actions, most of them
+ * forbidden.  It prints each result on standard error: a name and an errno, 0
+ * for success.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -81,7 +82,7 @@ static void try_operation(const char *what, struct io_uring_sqe *operation) {
     tell(what, result < 0 ? -1 : 0);
 }
 
-/* Tries operations through io_uring_enter(2) that seccomp cannot refuse. */
+/* Tries operations of the ring, which seccomp cannot see. */
 static void try_ring(void) {
     static struct sockaddr_in address = {.sin_family = AF_INET};
     struct io_uring_sqe *operation;

@@ -29,7 +29,7 @@ void server_fatal(const char *format, ...) {
 
 /* ---- Memory that runs out ---- */
 
-static bool inside; /* a connection is running, not the fuzz target */
+static bool inside; /* a connection's code runs, not the fuzz target */
 
 /* Replaces realloc(3), which all buffers use (linker option --wrap). */
 void *__wrap_realloc(void *memory, size_t size) {

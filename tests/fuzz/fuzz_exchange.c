@@ -10,8 +10,8 @@
  *
  * After each step the data of the connection must be consistent, and each
  * response is parsed from its bytes (answers.c).  At the end each connection
- * without a timeout or shortage is served again, with all its bytes at once:
- * the responses must be the same.
+ * that nothing disturbed (a timeout, a shortage, a new date) is served again,
+ * with all its bytes at once: the responses must be the same.
  *
  * Run the target in the project's folder, because it serves that folder.
  */

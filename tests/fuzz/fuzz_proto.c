@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A target for libFuzzer: one input, any bytes, for all parsers.  `make fuzz`
- * runs it; the inputs in corpus/proto are replayed by `make test`.
+ * A target for libFuzzer: all parsers get the same bytes.  `make fuzz` runs it;
+ * the inputs in corpus/proto are replayed by `make test`.
  *
  * The sanitizers find reads and writes out of bounds; the code here asserts
  * what else must be true for any input.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* must(): a check for any input.  assert(3) might be compiled away. */
+/* must(): aborts if a condition is false.  assert(3) might be compiled away. */
 #ifndef FUZZ_MUST_H
 #define FUZZ_MUST_H
 

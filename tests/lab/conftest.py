@@ -7,7 +7,7 @@ import pytest
 from lab_harness import Lab, why_not
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the lab tests of each file in one process; skip lab tests if no lab can be made."""
     reason = why_not()

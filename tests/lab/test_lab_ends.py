@@ -141,8 +141,8 @@ def test_killed_while_it_is_made(lab: Lab) -> None:
 def test_a_failure_half_way_is_named_and_leaves_nothing(
     lab: Lab, program: str, other: str, named: str
 ) -> None:
-    """If a program fails, `up` names the program and leaves nothing. The test replaces the program
-    in a mount namespace of its own."""
+    """If a program fails, `up` names the program or its package, and leaves nothing. The test
+    replaces the program in a mount namespace of its own."""
     script = f'mount --bind {other} {program} && exec "$@"'
     done = run(["unshare", "--mount", "sh", "-c", script, "-", *lab.command("up")])
     assert done.returncode == 1
@@ -215,7 +215,7 @@ def test_an_empty_group_above_the_lab_s_is_taken_away(lab: Lab) -> None:
 
 
 def namespace_of_hosts(domain: str) -> list[str]:
-    """Return a command that runs in its own UTS namespace. `domain`: nearly the mark of a lab."""
+    """Return a command that runs in its own UTS namespace, with the NIS domain name `domain`."""
     script = 'echo "$0" > /proc/sys/kernel/domainname; echo ready; exec sleep 600'
     return ["unshare", "--uts", "sh", "-c", script, domain]
 

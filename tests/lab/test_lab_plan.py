@@ -31,7 +31,7 @@ def hosts(servers: int, cpus: list[int], **shares: int) -> dict[str, tuple[str, 
 )
 def test_hosts_share_the_cpus(cpus: list[int], planned: dict[str, tuple[int, int | None]]) -> None:
     """With four CPUs each host gets its own CPU. With two CPUs the server gets the first CPU alone.
-    All hosts share a single CPU."""
+    If there is only one CPU, all hosts share it."""
     found = hosts(1, cpus)
     addresses = {name: address for name, (address, *_) in found.items()}
     names = ("load", "nginx", "zerohttpd", "redis")

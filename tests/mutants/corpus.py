@@ -19,7 +19,7 @@ class Mutant(NamedTuple):
     title: str
     """The fault in words, for the table."""
     file: str
-    """The path in the project; SERVER is replaced by the server's folder."""
+    """The path in the project."""
     old: str
     new: str
     named: tuple[str, ...]

@@ -38,7 +38,7 @@ UNCHANGED = "unchanged-"
 
 
 class Job(NamedTuple):
-    """A mutant, or none, on one server."""
+    """A server to grade, with a mutant or unchanged."""
 
     kind: str
     server: str

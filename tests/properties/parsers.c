@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Call the parsers of lib/proto for other programs.  This program repeatedly
+ * Calls the parsers of lib/proto for other programs.  This program repeatedly
  * reads a line "NAME LENGTH" and LENGTH bytes of input.  It prints a line
  * "LENGTH" and LENGTH bytes of JSON, in which strings are hexadecimal.
  *

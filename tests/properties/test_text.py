@@ -85,7 +85,7 @@ UNWANTED = (
 @given(st.text(max_size=40))
 @example("a\x85b\u202ec\u2067d\u200fe\uffff")
 def test_html(parsers: Parsers, text: str) -> None:
-    """The page shows the text, with U+FFFD instead of characters that would change the page."""
+    """The page shows the text, with U+FFFD instead of UNWANTED characters and of surrogates."""
     shown = parsers.text("html", text.encode("utf-8", "surrogatepass")).decode("utf-8")
     assert not set(shown) & set("<>\"'")
     expected = re.sub(UNWANTED, "\ufffd", text)
@@ -95,7 +95,7 @@ def test_html(parsers: Parsers, text: str) -> None:
 
 @given(st.binary(max_size=40))
 def test_html_of_any_bytes(parsers: Parsers, data: bytes) -> None:
-    """Invalid UTF-8 is replaced byte by byte, and unwanted characters; all else is unchanged."""
+    """Invalid bytes and unwanted characters become U+FFFD; all other characters are unchanged."""
     shown = html.unescape(parsers.text("html", data).decode("utf-8"))
     assert not re.search(UNWANTED, shown)
     good = data.decode("utf-8", "ignore")
@@ -117,7 +117,7 @@ def test_date_of_three_forms(parsers: Parsers, moment: datetime) -> None:
     text = format_datetime(moment, usegmt=True)
     assert parsers.call("date", text.encode()) == seconds
     assert parsers.call("date", moment.strftime("%a %b %e %H:%M:%S %Y").encode()) == seconds
-    if 1969 <= moment.year < 2069:  # two digits of a year
+    if 1969 <= moment.year < 2069:  # this format has two digits for the year
         old = moment.strftime("%A, %d-%b-%y %H:%M:%S GMT")
         assert parsers.call("date", old.encode()) == seconds
     if seconds >= 0:

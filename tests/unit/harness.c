@@ -31,7 +31,7 @@ void suite_add(const char *name, CMUnitTestFunction function, const void *row) {
 }
 
 int main(void) {
-    /* The macro requires an array. */
+    /* The macro of cmocka requires an array, not a pointer. */
     int failed = _cmocka_run_group_tests(program_invocation_short_name,
                                          suite.tests, suite.count, NULL, NULL);
     free(suite.tests);
@@ -111,7 +111,7 @@ static void feed_bytes(parser parse, const void *row, struct view vector,
            expected, "byte by byte", until);
 }
 
-/* Feeds two pieces, cut at each offset; long vectors at about 500 offsets. */
+/* Feeds two pieces, cut at each offset; long vectors at up to 500 offsets. */
 static void feed_pieces(parser parse, const void *row, struct view vector,
                         ssize_t expected) {
     size_t step = vector.length / 500 + 1;

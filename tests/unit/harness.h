@@ -70,7 +70,7 @@ typedef ssize_t (*parser)(struct view input, size_t seen, const void *row);
 /*
  * Feeds the vector in every way.  `expected` is what the parser must return:
  *
- *     > 0   with this number of bytes this number, with fewer bytes "need more"
+ *     > 0   this number when so many bytes are there, with fewer "need more"
  *     0     always "need more"
  *     < 0   with all bytes this number, with fewer this number or "need more";
  *           with trailing bytes any error

@@ -26,8 +26,8 @@ static struct stack main_stack, stacks[STACKS];
 static int turn_of, sums[STACKS];
 static bool aligned[STACKS];
 
-/* The compiler keeps these values in registers across a call, some of them in
-   floating-point registers. */
+/* The compiler may keep these values in registers across a call, on some
+   processors also in floating-point registers. */
 static void count(void) {
     int self = turn_of, sum = 0;
     double halves = self, quarters = self, eighths = self;
@@ -115,7 +115,7 @@ TEST(deadlines_are_kept_in_order) {
 
     begin(MANY);
     for (int i = 0; i < MANY; i++) {
-        times[i] = i * 37 % MANY; /* each once */
+        times[i] = i * 37 % MANY; /* each number once */
         start(sleep_for, &times[i]);
     }
     assert_int_equal(ended, 0);

@@ -3,8 +3,8 @@
  * Valid requests: lib/proto/http.c.  test_http_reject.c has invalid requests,
  * test_http_limits.c requests that are too long.
  *
- * Most tests build a head with the expected value of each member of the parsed
- * request.  Then feed() passes the head to the parser in every way.
+ * Most tests build a head, and the request that the parser must return for it.
+ * Then feed() passes the head to the parser in every way.
  */
 #include "harness.h"
 #include "proto/http.h"

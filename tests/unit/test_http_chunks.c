@@ -268,7 +268,7 @@ TEST(trailer_at_the_limit) {
                 false);
 }
 
-/* A chunk of one byte has five bytes of overhead, the last chunk has five. */
+/* A chunk of one byte has five bytes of overhead, and so has the last chunk. */
 TEST(many_small_chunks) {
     size_t most = (CHUNK_OVERHEAD_LIMIT - 5) / 5;
 

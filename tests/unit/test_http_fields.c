@@ -85,7 +85,7 @@ TEST(prefixes_are_no_dates) {
     static const struct view forms[] = {
         V("Sun, 06 Nov 1994 08:49:37 GMT"),
         V("Sunday, 06-Nov-94 08:49:37 GMT"),
-        V("Sun Nov  6 08:49:37 199"), /* a shorter year is valid */
+        V("Sun Nov  6 08:49:37 199"), /* the year lacks a digit */
     };
     time_t time;
 

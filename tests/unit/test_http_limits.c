@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Heads at the limits of config.h, and one beyond: lib/proto/http.c. */
+/* Heads at and beyond the limits of config.h: lib/proto/http.c. */
 #include "config.h"
 #include "harness.h"
 #include "proto/http.h"

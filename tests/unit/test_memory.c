@@ -33,7 +33,7 @@ TEST(the_least_limit_holds) {
     char command[64];
 
     assert_non_null(mkdtemp(root));
-    uint64_t machine = memory_granted(root); /* no files: no group */
+    uint64_t machine = memory_granted(root); /* no files: no limit */
     assert_true(machine > 0);
 
     put("/proc/self/cgroup", "4:cpu,memory:/a/b\n0::/x/y\n");

@@ -101,8 +101,8 @@ static size_t count_confirmed(const struct redis_server *server, size_t sent,
     return confirmed;
 }
 
-/* Only a command that was sent to its last byte gets a reply.  If one reply too
-   many has come, the one before it is not used either. */
+/* Only a command that was sent to its last byte gets a reply.  If there are too
+   many replies, the last of these commands gets none either. */
 TEST(early_replies_confirm_nothing) {
     struct redis_server server;
 

@@ -122,7 +122,7 @@ def test_frozen(start: Start, own: PrivateRedis) -> None:
 @pytest.mark.redis_code
 def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
     """If Redis closes idle connections (timeout, CLIENT KILL), the next request still works, even
-    a remark in the same loop iteration."""
+    a remark that arrives in the same loop iteration as the close."""
     server = start(redis=own.url())
     client = own.client()
     remark = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="a", guest_remarks="b"))
@@ -144,7 +144,7 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
 @of_kind("not is_stalled_by_one")
 @pytest.mark.slow
 def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
-    """After the server has noticed that Redis hangs, only one request in 250 ms waits for Redis."""
+    """After the server has noticed that Redis hangs, only one request per 250 ms waits for it."""
     server = start("--workers", "12", redis=own.url())
     wait_until(lambda: _is_back(server), "service is back")
 
@@ -215,10 +215,10 @@ def test_late_replies_reach_no_other_client(start: Start, own: PrivateRedis) -> 
             waiting = [pool.submit(fetch, server, f"/go/{number}") for number in range(4)]
             assert [one.result().status for one in waiting] == [503] * 4
         wait_until(lambda: not any_unread(own.port), "Redis has read all commands")
-        time.sleep(0.3)  # Redis replies, and the server may use it again
+        time.sleep(0.3)  # Redis replies, and the server may use Redis again
         with own.paused():  # only late replies can arrive
             assert not any(pool.map(lambda number: _finds_link(server, number), range(4, 8)))
-        # At the same time, so that each connection with a late reply is used.
+        # Simultaneous requests use each connection that has a late reply.
         assert list(pool.map(finds, range(20))) == [None] * 20
 
 
@@ -278,8 +278,8 @@ def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> N
 @undisturbed_test(2 * REPLY_TIME)
 def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> None:
     """A server uses a reply that arrived while the server was suspended, although the timeout is
-    over. In 07 more clients are ready than one epoll_wait() returns (EVENTS_AT_ONCE); 06 gets as
-    many clients."""
+    over. In 07 more clients are ready than one epoll_wait() returns (EVENTS_AT_ONCE); 06 gets the
+    same number of clients."""
     server = start(redis=own.url())
     assert _is_back(server)
     count = 600 if server.name in ("poll", "epoll") else 0
@@ -299,7 +299,7 @@ def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> Non
 
 
 def test_a_client_that_sends_more_while_redis_is_silent(start: Start, own: PrivateRedis) -> None:
-    """An unread pipelined request does not wake the event loop while Redis is silent."""
+    """An unread pipelined request does not make the server spin while Redis is silent."""
     server = start(redis=own.url())
     assert fetch(server, "/guestbook").status == 200
     with Client(server) as client:

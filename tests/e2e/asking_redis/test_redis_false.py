@@ -38,7 +38,7 @@ SEND_BUFFER = Path("/proc/sys/net/ipv4/tcp_wmem")
 
 
 def _says(data: bytes, close: bool = False) -> Script:
-    """Return a script that answers everything with the same bytes, valid or not."""
+    """Return a script that answers everything with the same bytes; `close`: only once."""
 
     def script(conversation: Conversation) -> None:
         while conversation.receive():
@@ -80,8 +80,8 @@ def _assert_alive(server: Server) -> None:
 
 
 EVERYWHERE = ("SSH", "closes in mid-reply", "size with letter", "error")
-"""These replies are sent to more servers than the others. What a server does with its connection to
-Redis does not depend on which bytes are invalid."""
+"""More servers are tested with these replies than with the other replies. What a server does with
+its connection to Redis does not depend on which bytes are invalid."""
 
 
 @pytest.mark.redis_code
@@ -119,8 +119,8 @@ WRONG_TYPES = {
 @pytest.mark.redis_code
 def test_wrong_type_at_each_step(start: Start) -> None:
     """A reply of a wrong type to any of a visit's commands gives 502. The server closes the
-    connection, because the reply may belong to another command. After an error reply the connection
-    stays open."""
+    connection to Redis, because the reply may belong to another command. After an error reply the
+    connection stays open."""
     replies: dict[str, bytes] = {}
     script, ended = answering(replies), []
 
@@ -187,7 +187,7 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
     """A surplus integer reply never confirms a remark that Redis refused."""
     behind = ""
     talks: list[Conversation] = []
-    speaking = threading.Lock()  # from a command to the end of its reply
+    speaking = threading.Lock()  # held from a command to the end of its reply
 
     def answer(conversation: Conversation, name: str) -> None:
         if name == "RPUSH":
@@ -265,7 +265,7 @@ def test_wrong_type_for_one_of_many(start: Start) -> None:
 @pytest.mark.slow
 @pytest.mark.shared_code
 def test_suppressed_lines_are_counted(start: Start) -> None:
-    """The log does not report each outage of 0.4 s, but a later line counts the others."""
+    """The log does not report every outage of 0.4 s; a later line counts the suppressed lines."""
 
     def script(conversation: Conversation) -> None:
         while int(time.monotonic() / 0.4) % 2 and conversation.next_command() is not None:

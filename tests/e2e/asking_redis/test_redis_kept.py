@@ -58,8 +58,8 @@ def _spare(server: Server) -> int:
 
 
 def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
-    """After the warm-up, the server opens no new connection to Redis for serial or simultaneous
-    clients. An error reply does not close the connection to Redis."""
+    """After the warm-up, the server opens at most _spare() new connections to Redis for serial or
+    simultaneous clients. An error reply does not close the connection to Redis."""
     server = start("--workers", "6", redis=own.url())
     client = own.client()
     client.do("RPUSH", "link:list", "x")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""If Redis allows fewer clients than workers, requests wait, and no outage is reported."""
+"""If Redis allows too few connections, requests wait, and no outage is reported."""
 
 import contextlib
 import socket
@@ -98,7 +98,7 @@ def test_connections_are_handed_on(start: Start) -> None:
             assert counter.connections() - before < 200
 
         undisturbed(REDIS_TIME, attempt)
-        # A thread with a returned connection must not count as connecting (REDIS_NEW_AT_ONCE).
+        # A thread that takes over an idle connection must not count as connecting.
         undisturbed(REDIS_TIME, lambda: _visit_at_once(server, 12, 40))
         assert REFUSED in server.stderr
 

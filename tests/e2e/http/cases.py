@@ -20,7 +20,7 @@ class Case:
     raw: bytes
     statuses: tuple[int, ...] = (200,)
     closes: bool = False
-    """Whether the server closes the connection after this response."""
+    """Whether the server must close the connection after this response; False is not checked."""
     fields: Mapping[str, str | None] = field(default_factory=dict)
     """The values of fields; None: the response must not have the field."""
     body: bytes | None = None

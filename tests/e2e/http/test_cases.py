@@ -134,7 +134,7 @@ def _assert_error_page(response: Response) -> None:
 
 
 def _assert_right(case: Case, answer: Answer, etag: str) -> None:
-    """Assert that there is one response, and that it is correct for this case and for any case."""
+    """Assert that there is one response, which this case and the rules for all cases allow."""
     if case.raw.startswith(b"HEAD "):
         assert answer.data.endswith(b"\r\n\r\n"), "HEAD has a body"
         response = Response(answer.data, b"")

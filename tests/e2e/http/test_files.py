@@ -60,8 +60,8 @@ def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("instead", ["nothing", "folder", "link to outside", "another file"])
 def test_deleted_file_is_released(server: Server, file: Path, instead: str) -> None:
-    """After a file is deleted, no process keeps it open. A request gets status 404, or the file or
-    folder that now has this name, with another ETag."""
+    """After a file is deleted and requested again, no process keeps it open. The request gets
+    status 404, or the file or folder that now has this name, with another ETag."""
     file.write_bytes(eighty_kilobytes())
     fields = {412: ("If-Match", '"x"'), 416: ("Range", "bytes=90000-"), 200: ("Range", "x")}
     with Client(server) as client:
@@ -102,8 +102,8 @@ def test_file_from_the_future(server: Server, file: Path) -> None:
 
 
 def test_change_is_seen_at_once(server: Server, file: Path) -> None:
-    """A request sent after a change gets the new content. This is true within one tick of the file
-    clock, and while other clients receive the file."""
+    """A request sent after a change gets the new content. This is true even within one tick of the
+    file clock, and while other clients receive the file."""
     target = f"/t/{file.name}"
     file.write_bytes(b"0000")
     over = threading.Event()
@@ -134,7 +134,7 @@ def test_change_within_a_round(server: Server, file: Path) -> None:
     """A client accepted after a change of a file gets the new content, even in the same long loop
     iteration. (An event loop checks a file once in an iteration.)"""
     wanted, long = request("GET", f"/t/{file.name}"), request("GET", "/sorted") * 16
-    before, behind = b"before" * 4000, b"behind" * 4000  # long: the connection stays open
+    before, behind = b"before" * 4000, b"behind" * 4000  # large: the server keeps a new file open
     file.write_bytes(before)
     file.with_suffix(".new").write_bytes(behind)
     with crowd(server, 10, b"") as (first, *busy), ExitStack() as stack:
@@ -160,7 +160,7 @@ def test_change_in_a_long_round(server: Server, file: Path) -> None:
         for client in (first, *busy, last):
             client.exchange(request("HEAD", DIGITS), "HEAD")
         time.sleep(-(time.time() + 0.15) % 1)
-        for client in (first, *busy):  # the others wait for the next iteration
+        for client in (first, *busy):  # the server serves all except `first` in one iteration
             client.send(request("GET", "/sorted") * 16)
         last.send(request("GET", f"/t/{file.name}"))
         while last.is_quiet(0.01):
@@ -197,13 +197,13 @@ def _download(client: Client, size: int) -> bool:
 
 
 def _assert_little_memory(server: Server) -> None:
-    """Assert that each process of the server has used less memory than the size of the file."""
+    """Assert that each process has used less than MEMORY_LIMIT_KB, unless it has a sanitizer."""
     peaks = [processes.status_number(pid, "VmHWM") for pid in server.pids()]
     assert is_sanitized(server.binary) or max(peaks) < MEMORY_LIMIT_KB, peaks
 
 
 def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
-    """Three clients that read nothing at first (in 01: one) delay no other, and then get 32 MB."""
+    """Clients that read nothing at first delay no other client (except in 01), and get 32 MB."""
     server = start()
     count = 1 if server.kind.is_stalled_by_one else 3
     slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]

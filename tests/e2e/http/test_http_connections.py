@@ -146,14 +146,14 @@ def test_expect_continue(
 # can be killed or stopped, or a client can send data that the server never reads.
 
 PIECES = {"/t/digits.txt": "send", "/t/80k.bin": "sendfile"}
-"""The call that sends the last bytes."""
+"""For each target the call that sends the last bytes of the response."""
 # linux/tcp.h: the offset of tcpi_segs_in in struct tcp_info.
 SEGMENTS_IN = 140
 
 
 def _fewest(server: Server, raw: bytes, ends: bool) -> int:
-    """Return the number of received segments until the response, or the FIN if `ends`: the lowest
-    number of many tries, because a busy kernel acknowledges more often."""
+    """Return how many segments a client receives until the response, or until the FIN if `ends`. It
+    is the lowest number of 30 tries, because a busy kernel acknowledges more often."""
 
     def segments() -> int:
         with Client(server) as client:

@@ -63,7 +63,7 @@ def test_each_claim_is_made_and_has_a_test() -> None:
 # ---- Where does a server wait? ----
 
 # The call in which the main thread sleeps, and the calls of idle workers and of workers with a
-# silent client (or Redis); None: no such workers. In 01 the main thread makes the third one.
+# silent client (or Redis); None: no such workers. In 01 the main thread makes the third call.
 SLEEP = {
     "iterative": ("accept4", None, "recvfrom"),
     "forking": ("ppoll", None, "recvfrom"),
@@ -191,7 +191,7 @@ def test_each_of_a_burst_is_taken(start: Start) -> None:
 
 
 def _queue_up_behind_main(server: Server, pid: int) -> None:
-    """Let all threads share a processor, so that a woken worker does not interrupt main."""
+    """Run all threads on one processor. SCHED_BATCH workers do not preempt the main thread."""
     processor = {min(os.sched_getaffinity(server.pid))}
     for task in processes.tasks(pid):
         os.sched_setaffinity(task, processor)
@@ -203,7 +203,7 @@ def _queue_up_behind_main(server: Server, pid: int) -> None:
 
 
 def _calls(start: Start, trace: Path, *pieces: bytes) -> Counter[str]:
-    """Return the calls that a server makes for five requests in these pieces, and at its end."""
+    """Count the calls that a server makes for five requests in these pieces, and at its end."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS))
     fetch(server, "/t/digits.txt", *CLOSE)  # the file is open now
@@ -223,9 +223,9 @@ def _calls(start: Start, trace: Path, *pieces: bytes) -> Counter[str]:
 @pytest.mark.plain_build("sanitizers make calls of their own")
 @undisturbed_test(1)
 def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
-    """A request that arrives in one segment is read with one call, however long its head is."""
+    """A request of up to RECEIVE_SIZE that arrives in one segment is read with one call."""
     raw = request("GET", "/t/digits.txt", (*CLOSE, ("X-Long", "x" * 700)))
-    # After a second without data (on a busy CPU) the server gets the connection, and reads twice.
+    # If the data comes a second late (busy CPU), the server gets the connection, and reads twice.
     calls = _calls(start, tmp_path / "trace", raw)
     assert calls["recvfrom"] == 5, "not exactly one read for each request"
 
@@ -235,7 +235,7 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
 @undisturbed_test(1)
 def test_change_of_interest(start: Start, tmp_path: Path, arch: str) -> None:
     """To start watching a client, 06 assigns to a variable, and 07 makes a system call."""
-    # After a second without data (on a busy CPU) the server gets the connection, and reads twice.
+    # If the data comes a second late (busy CPU), the server gets the connection, and reads twice.
     whole = _calls(start, tmp_path / "whole", DIGITS)
     halves = _calls(start, tmp_path / "halves", HALF, b"\r\n")
     assert halves["recvfrom"] - whole["recvfrom"] == 5

@@ -59,7 +59,7 @@ def test_the_rest_wait_in_the_backlog(start: Start) -> None:
 @of("prethreading")
 @undisturbed_test(REQUEST_TIME)
 def test_queue_holds_more_than_the_backlog(start: Start) -> None:
-    """05: the main thread accepts all connections until no descriptors are left."""
+    """05: the main thread accepts all connections until the descriptors for clients are used up."""
     skip_unless_visible()
     server = start("--workers", "2", "--backlog", "4", prefix=limited(nofile=64))
     with contextlib.ExitStack() as stack:
@@ -112,7 +112,7 @@ def test_full_backlog(start: Start) -> None:
     server = start("--backlog", str(size))
     with crowd(server, 1, HALF) as (holding,):
         holding.wait_until_read()
-        with crowd(server, size + 1, DIGITS) as others:  # one more: listen(2)
+        with crowd(server, size + 1, DIGITS) as others:  # the kernel queues one more
             wait_until(lambda: accept_queue(server.port) == size + 1, "the backlog is full")
             with socket.socket() as late:
                 late.settimeout(0.5)

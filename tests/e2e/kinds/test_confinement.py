@@ -38,7 +38,7 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
 NOT_ALWAYS = toml_of(Path(__file__).with_name("not_always.toml"))
 
 BY_ITSELF = {"accept4", "recvfrom", "sendto", "sendmsg", "getsockopt"}
-"""Calls that io_uring replaces. Each server's filter allows them, because the ring can do the same
+"""Calls that io_uring replaces. The filter allows them also in 08, because the ring can do the same
 operations anyway."""
 
 
@@ -64,7 +64,7 @@ def _has_log_writer(server: Server) -> bool:
 
 
 def test_list_of_calls(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
-    """The list of allowed calls has exactly the calls that a server makes."""
+    """A server makes only listed calls, and makes each listed call, except perhaps NOT_ALWAYS."""
     skip_unless_traceable()
     root = build_project_site(tmp_path, REPOSITORY)
     (root / "public" / "large").write_bytes(bytes(100_000))
@@ -135,7 +135,7 @@ def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
 def _intruded(binary: Path, root: Path, url: str, *options: str, **variables: str) -> Server:
     """Return a server under an attacker's control: see tests/faults/intruder.c."""
     words = ("env", f"LD_PRELOAD={INTRUDER}", *(f"{key}={it}" for key, it in variables.items()))
-    # With --log a server with io_uring asks for the client's address.
+    # With --log a server with io_uring calls getpeername(), which starts the intruder.
     return Server(binary, root, url, ("--workers", "2", "--log", *options), words)
 
 

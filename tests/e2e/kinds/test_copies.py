@@ -15,7 +15,7 @@ from ..harness import REPOSITORY, Server
 from ..redisbox import PrivateRedis
 
 LISTENING = {'"multicore"': '"listening"', "LISTENER_OPTION": "LISTENER_EACH"}
-"""The changes of 09_multicore for a server in which each worker always has a listener."""
+"""The changes in 09_multicore/main.c for a server whose workers always have a listener each."""
 KINDS = (
     *("asking_redis/test_redis_scarce", "kinds/test_multicore"),
     *("limits/test_stop", "limits/test_stalling"),
@@ -48,8 +48,8 @@ def test_an_eighth_of_a_kind_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_page_of_the_document(tmp_path: Path, redis: PrivateRedis) -> None:
-    """With the code of docs/how-to/add-a-page.md both kinds of servers serve the page, and share
-    one counter in Redis."""
+    """With the code of docs/how-to/add-a-page.md a server with blocking I/O and a server with an
+    event loop serve the page, and share one counter in Redis."""
     servers = REPRESENTATIVES["shared_code"]
     folders = (path.name for path in REPOSITORY.glob("[0-9][0-9]_*") if path.name[3:] in servers)
     names = ("Makefile", "redirects", "lib", "ops", "public", "templates", "build/release")

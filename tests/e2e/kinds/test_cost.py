@@ -2,8 +2,8 @@
 """The cost of a request: the numbers of system calls and allocations. (The benchmark measures
 times.)
 
-cost.txt has lines for each server, kind of request, and closed or kept connections. A change that
-adds a call or an allocation fails here; if it is intended, change the line.
+cost.txt has lines for each kind of request to most servers, on closed and on kept connections. A
+change that adds a call or an allocation fails here; if it is intended, change the line.
 """
 
 import itertools
@@ -36,7 +36,7 @@ TARGETS = {
     "guestbook": "/guestbook",
 }
 REQUESTS = 2
-# The numbers of requests. The difference of both counts has no work that is done only once.
+# Calls are counted for these numbers of requests. The difference leaves out one-time work.
 TIMES = (1, 1 + REQUESTS)
 # Requests are sent one at a time, so the counts are always the same. But if another program uses
 # the processor meanwhile, a server may send in two parts, check for input once more, or wait for a
@@ -56,7 +56,7 @@ ACCEPTED = re.compile(r"accept4.* = [0-9]")
 CALLED = re.compile(r"(?:\d+ +)?(?:<\.\.\. )?(\w+)(?:\(| resumed>).* = (?:(?:-1|\?) (E\w+))?")
 ALLOCATING = ("malloc", "calloc", "realloc")
 Count = Callable[[str, str], list[Counter[str]]]
-"""Makes requests of a kind (connections kept or closed) for each of TIMES; returns counts."""
+"""Sends requests of a kind on kept or closed connections; returns counts for each of TIMES."""
 pytestmark = pytest.mark.plain_build("sanitizers make calls and blocks of their own")
 
 
@@ -93,7 +93,7 @@ def _accepted(trace: str, mark: int) -> int:
 
 
 def _between(trace: str, number: int) -> Counter[str]:
-    """Return the calls between two requests for /mark-N; a failed call's name has its error."""
+    """Count the calls from mark `number` to the next mark; names of failed calls have the error."""
     marks = [_accepted(trace, trace.index(f"GET /mark-{n} ")) for n in (number, number + 1)]
     found = map(CALLED.match, trace[marks[0] : marks[1]].splitlines())
     calls = [(SAME.get(call[1], call[1]), call[2]) for call in found if call]
@@ -108,7 +108,7 @@ def _of_each(counts: list[Counter[str]]) -> dict[str, float]:
 
 
 def _is_as_said(found: dict[str, float], words: list[str]) -> bool:
-    """Return whether the counts are those of a line of cost.txt (AT_MOST: or smaller)."""
+    """Return whether the counts are those of a line of cost.txt; calls in AT_MOST may be fewer."""
     said = {name: int(count) for name, count in zip(words[::2], words[1::2], strict=True)}
     return all(map(float.is_integer, found.values())) and all(
         found.get(name, 0) == said.get(name, 0)

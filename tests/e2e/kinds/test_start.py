@@ -75,7 +75,7 @@ WRONG = """
 @pytest.mark.parametrize("words", re.split(r" \| |\n", WRONG.strip()))
 def test_wrong_options(binary: Path, site: Path, words: str) -> None:
     """After a wrong option the server ends with one line. The line names the option, the unknown
-    letter, or the first surplus argument."""
+    letter, or the wrong argument."""
     arguments = words.split(" ")
     port = () if "--port" in words or words[0] != "-" else ("--port", "0")
     line = _fails(binary, "--root", str(site), *port, *arguments)
@@ -195,7 +195,7 @@ exec "$@"
 
 @pytest.mark.of_servers("epoll")
 def test_second_address_of_a_name(binary: Path, site: Path, tmp_path: Path) -> None:
-    """If a host name's first address is not of this machine, the server tries the next address."""
+    """If this machine does not have a host name's first address, the server tries the next one."""
     prefix = ("unshare", "-m", "-n", "sh", "-c", NAMESAKE, str(tmp_path / "hosts"))
     tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
     if tried.returncode != 0:
@@ -219,7 +219,7 @@ def test_port_can_be_taken_again_at_once(start: Start) -> None:
 @pytest.mark.shared_code
 @pytest.mark.parametrize("url", ["unix:{path}", "redis://localhost:{port}/0"])
 def test_redis_by_another_address(start: Start, own: PrivateRedis, url: str) -> None:
-    """Redis is reached by a Unix socket, which names no database, and by a host name."""
+    """Redis is reached by a Unix socket, whose URL names no database, and by a host name."""
     server = start(redis=url.format(path=own.socket_path, port=own.port))
     assert sign(server, "Ann", "here").status == 303
     assert own.client().remarks() == [b"here - Ann"]

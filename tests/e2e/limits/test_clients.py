@@ -13,7 +13,7 @@ from ..redisbox import RedisClient
 from ..sockets import forgotten_connections
 from ..timing import PACE, TIMEOUT, TRIES, undisturbed
 
-# Slightly less than the time for which a server still reads after an early error response.
+# Seconds: slightly less than the time for which a server reads after an early error response.
 LINGER = 1.5
 
 SERVER_OPTIONS = ("--workers", "60")
@@ -63,7 +63,7 @@ def test_apache_bench(
     assert figures.get("Non-2xx responses") == ("1000" if target == "/go/name" else None)
     if options:
         kept = int(figures["Keep-Alive requests"])
-        # On a busy machine a worker for one client often closes it, because other clients wait.
+        # On a busy machine a worker for one client often closes its connection: other clients wait.
         least = 1 if server.kind.worker_per_client else 500
         assert kept >= least if server.kind.keeps_alive else kept == 0
     if target == "/guestbook":

@@ -70,7 +70,7 @@ class Session:
         return outcomes
 
     def _talk(self, *exchanges: tuple[bytes, int, object]) -> list[str]:
-        """Send requests on one connection; after `Connection: close`, on a new connection."""
+        """Send requests on one connection, or on a new one after a close; return each result."""
         outcomes: list[str] = []
         try:
             with Client(self.server) as client:

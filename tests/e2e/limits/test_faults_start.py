@@ -43,7 +43,7 @@ def _fails_at_start(server: FaultyServer) -> bool:
     """Return whether the server fails to start. Assert that it then exits with 1 after one line."""
     with contextlib.suppress(AssertionError):
         server.start()
-    # 03 forks its workers after the banner.
+    # 03 and 09 fork their workers after the banner.
     wait_until(lambda: not server.running() or server.is_at_rest(WORKERS), "the end or all workers")
     if server.running():
         return False
@@ -92,7 +92,7 @@ NEEDED = {
     "openat2": "openat2 ENOSYS EPERM",
     "io_uring_queue_init_params": "io_uring_setup EPERM ENOSYS EINVAL ENOMEM",
 }
-"""Functions without which a server does not start: the system call, and possible errors."""
+"""Functions without which a server does not start, with their system calls and possible errors."""
 
 
 @pytest.mark.shared_code

@@ -32,7 +32,7 @@ from ..redisbox import FalseRedis, PrivateRedis, replying
 from ..small import fill, redirected
 from ..timing import PACE, TIMEOUT, wait_until
 
-# All servers share the code for output, but in each of them another call may wait for the reader.
+# All servers share the code for output, but in each a different call may wait for the reader.
 pytestmark = of("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
 LONG = "/t/none-" + "x" * 400
 Output = tuple[int, int]
@@ -67,7 +67,7 @@ class Pipe:
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Iterator[Pipe]:
-    """Yield a pipe that nothing reads."""
+    """Yield a pipe that only the test can read."""
     one = Pipe(tmp_path / "pipe")
     yield one
     one.close()
@@ -221,7 +221,7 @@ def _log_writers(server: Server) -> list[psutil.Process]:
 
 @of("preforking", "epoll")
 def test_log_writer_is_killed(start: Start) -> None:
-    """The server reports the killed process once for each log, and logs all later lines."""
+    """The server reports a killed log writer once for each log, and logs all later lines."""
     server = start("--log", "--workers", "2")
     wait_until(lambda: len(_log_writers(server)) == 2, "the log writers run")
     _ask(server, "/t/digits.txt", 5)
@@ -273,7 +273,7 @@ def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
 
 @of("preforking", "epoll", "multicore")
 def test_log_of_the_last_requests(start: Start, tmp_path: Path) -> None:
-    """No log line is lost if all processes get SIGINT, also the log writer. Takes 1 s."""
+    """No log line is lost if all processes of the server's session get SIGINT. Takes 1 s."""
     log = tmp_path / "log"
     server = start("--log", "--workers", "2", prefix=redirected(f">> '{log}'"))
     for _ in range(20):

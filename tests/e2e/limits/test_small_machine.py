@@ -216,8 +216,8 @@ def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> No
 @pytest.mark.slow
 @pytest.mark.plain_build("the search for leaks needs one more process")
 def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
-    """A server that cannot fork even once reports this when it needs a child, and stops
-    correctly."""
+    """A server that cannot create even one process or thread reports this when it needs one, and
+    stops correctly."""
     server = small_user(processes=1, workers=1)
     if server.kind.has_workers:
         status, _, error = run_to_end(*server.command())
@@ -236,7 +236,7 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
 @of("epoll")
 @pytest.mark.plain_build("the search for leaks needs one more process")
 def test_no_process_for_the_log_writer(small_user: Callable[..., Server]) -> None:
-    """The server starts, writes its log itself, and reports the effect of this."""
+    """A server that cannot start a log writer writes its log itself, and reports the effect."""
     with small_user(1, 1, "--log") as server:
         said = "cannot start a log writer (Resource temporarily unavailable), so a slow disk may"
         assert server.stderr.startswith(f"epoll: {said}")
@@ -303,7 +303,7 @@ def test_no_port_at_all(start: Start) -> None:
     free again, all pages are served."""
     with PrivateRedis() as redis:
         server = start("--workers", "16", redis=redis.url())
-        count = 1 if server.kind.is_stalled_by_one else 4  # each waits
+        count = 1 if server.kind.is_stalled_by_one else 4  # 01 serves one at a time
         with crowd(server, count, b"") as visitors, crowd(server, 4, b"") as others:
             _allow_ports(*FEW)
             with _all_ports_taken(redis.port):

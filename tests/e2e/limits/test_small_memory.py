@@ -67,8 +67,8 @@ def test_stack(start: Start, kilobytes: int) -> None:
 def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind: str) -> None:
     """Requests are served although ending threads still occupy memory for their stacks. The C
     library keeps stacks for later threads and never gives them to malloc. The guestbook's page and
-    Redis' reply need 130 KB and more each. With `ulimit -d` this is more than a thread's first heap
-    (132 KB).
+    Redis' reply need at least 130 KB each, and this memory must be free although it is limited
+    (`ulimit -v` or `-d`).
     """
     skip_unless_traceable()
     server = start(prefix=limited(**{kind: 12 << 20}))
@@ -169,7 +169,7 @@ def test_readers_that_do_not_read(
 
 
 def _slow_remarks(conversation: Conversation) -> None:
-    """Send the end of 50 remarks of 4,000 bytes half a second later."""
+    """Reply with 50 remarks of 4,000 bytes, but send their last two bytes half a second later."""
     remarks = encode(*[b"x" * 4000] * 50)
     while (words := conversation.next_command()) is not None:
         if words[0] == b"LRANGE":

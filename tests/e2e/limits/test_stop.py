@@ -27,7 +27,7 @@ from ..sockets import longest_backlog
 from ..timing import undisturbed_test, wait_until
 from ..tracing import Trace, skip_unless_traceable
 
-# Slightly less than the timeout for requests in flight of a stopping server.
+# Seconds: slightly less than STOP_TIMEOUT, the time that a stopping server waits for requests.
 STOP_TIME = 4
 POST = request("POST", "/guestbook", (FORM,), form(guest_name="A", guest_remarks="B"))
 
@@ -85,7 +85,7 @@ def test_a_waiting_client_is_served(start: Start, own: PrivateRedis) -> None:
 
 
 def _come_in(server: Server) -> list[PlainClient]:
-    """Connect clients one after another until a connection is refused; return the clients."""
+    """Let up to 100 clients send a request each, until a connection is refused; return them."""
     came: list[PlainClient] = []
     with contextlib.suppress(OSError):
         while len(came) < 100:
@@ -171,7 +171,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 def _hold(server: Server, raw: bytes) -> list[Client]:
-    """Return three clients that delay the end of a server; the first reads faster."""
+    """Return three clients that delay the end of a server; the first can receive more at once."""
     clients = [Client(server, receive_buffer=size) for size in (1 << 18, 4096, 4096)]
     for client in clients:
         if raw == b"" and server.kind.keeps_alive:

@@ -168,7 +168,7 @@ def reader_that_stops(server: Server) -> None:
 
 @case()
 def ten_at_once(server: Server) -> None:
-    """After many half requests have timed out, the server serves the next client."""
+    """After half requests have timed out, the server serves the next client."""
     count = 2 if server.kind.worker_per_client else 10 if server.kind.stalled_by == "none" else 1
     with crowd(server, count, b"GET / HT") as clients:
         assert [client.read().status for client in clients] == [408] * count

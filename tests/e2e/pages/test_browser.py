@@ -86,7 +86,7 @@ element => {
     return range.getBoundingClientRect().left;
 }
 """
-"""The position of the letter A on the screen, in pixels from the left."""
+"""A JavaScript function that returns the pixels between the left edge and the letter A."""
 
 
 def test_text_from_right_to_left(page: Page, database: RedisClient) -> None:

@@ -61,7 +61,7 @@ bool shortage_is_recent(void) {
     return false;
 }
 
-/* ---- Memory: malloc(3) only; none is returned to the kernel ---- */
+/* ---- Memory: no budget, and no malloc_trim(3) ---- */
 
 bool budget_change(size_t old, size_t new) {
     return true;

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The listening sockets of a pool.  If its workers call server_take_listener(),
-   each can have its own socket: always (LISTENER_EACH), or with
-   --listener-each. */
+/* The listening sockets of the workers: one for all, one for each if
+   --listener-each is given, or always one for each.  Workers with their own
+   socket call server_take_listener(). */
 enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 
 struct architecture {

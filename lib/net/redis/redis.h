@@ -27,8 +27,8 @@ struct redis_shared {
 };
 
 struct redis_server {
-    /* All addresses of the host name: "localhost" is ::1 and 127.0.0.1, and
-       Redis may listen on one of them only. */
+    /* The first addresses of the host name: "localhost" is ::1 and 127.0.0.1,
+       and Redis may listen on one of them only. */
     struct redis_address {
         struct sockaddr_storage socket;
         socklen_t length;

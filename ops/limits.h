@@ -52,8 +52,8 @@
    rejected one (maxclients), or ports or the system's open files have run out.
    (06 to 10 keep theirs.) */
 #define REDIS_SCARCE   5000
-/* The time that a server waits for the reader of its output when it starts and
-   when it ends.  Between start and end, no line waits (output.c). */
+/* The longest time that a server waits for the reader of its output at its
+   start and at its end.  Between start and end, no line waits (output.c). */
 #define OUTPUT_TIMEOUT 1000
 /* The time that the log writer sleeps after it has emptied its pipe.  The pipe
    holds 10,000 lines, enough at ten times the rate of the fastest server. */

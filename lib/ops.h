@@ -37,7 +37,7 @@ void ops_confine_files(bool confined, const char *root, int redis_port);
 
 /* If `confined`, drops the rights to all system calls except those of lib/ and
    `calls`.  Call it before the first request.  Returns the remaining rights,
-   for the banner.  Exits 1 if that fails, or without memory for one request. */
+   for the banner.  Exits 1 after a failure, or without memory for a request. */
 const char *ops_confine_calls(bool confined, const struct call *calls);
 
 /* For --print-syscalls: prints the calls of lib/, then `calls`. */

@@ -34,9 +34,9 @@
 
 /* ---- Descriptors and files ---- */
 
-/* Stdin, stdout, stderr, folders, listener, loop, Redis, a file, clients. */
+/* For stdin, stdout, stderr, folders, listener, loop, Redis, file, clients. */
 #define DESCRIPTORS_MINIMUM  16
-/* Descriptors that clients may not take: files, Redis, stdin, stdout, stderr.
+/* For files, Redis, stdin, stdout and stderr: clients may not take them.
    If the system allows few descriptors, at most half of them are reserved. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
 /* Files that no client receives take at most 1/8 of all descriptors. */

@@ -17,8 +17,8 @@
  *
  * If the log writer is killed, the server reports that and writes to the file.
  * A pipe or terminal that the server may not open gets a log writer as well.
- * Without --log a file gets no log writer: its lines are rare, and a file
- * system that hangs stops the process.  The log writer is not confined.
+ * Without --log a file gets no log writer, because lines are rare.  Then a file
+ * system that hangs stops the server.  The log writer is not confined.
  */
 #include "limits.h"
 #include "ops.h"
@@ -146,7 +146,8 @@ static int start_writer(int descriptor) {
                 WRITER_PIPE_SIZE); /* otherwise the pipe has 64 KB */
     if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return -1;
-    /* Only a regular file: writing to a pipe or terminal could block. */
+    /* For use if the writer is killed.  Only a regular file, because writing to
+       a pipe or terminal could block. */
     outputs[descriptor].file =
         S_ISREG(status.st_mode) ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     outputs[descriptor].writer = fork();

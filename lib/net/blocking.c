@@ -167,7 +167,7 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     }
 }
 
-/* Returns the Redis connection before sending, because clients may be slow. */
+/* Returns the connection to the pool before sending: clients may be slow. */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_pool *pool = &conn->worker->server->redis_pool;

@@ -55,7 +55,7 @@ struct redis_pipeline {
     struct buffer output;  /* commands, the sent ones first */
     size_t sent;           /* output bytes already sent, but still kept */
     struct buffer input;   /* received bytes of replies */
-    size_t taken;          /* the first bytes of the input, already used */
+    size_t taken;          /* used bytes at the front of the input */
     struct resp_scan scan; /* of the first reply that is not used yet */
 };
 

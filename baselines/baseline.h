@@ -68,7 +68,7 @@ static inline ssize_t baseline_send(const struct baseline *baseline, int client,
     return sendfile(client, baseline->file, &offset, baseline->bytes - from);
 }
 
-/* ---- For programs that sleep in each call (01-05) ---- */
+/* ---- For programs that sleep in each call (01-05, 10) ---- */
 
 static inline bool baseline_answer(const struct baseline *baseline,
                                    int client) {

@@ -13,7 +13,7 @@
 
 /* RFC 9112, section 3, recommends at least 8,000 bytes for a request line. */
 #define REQUEST_LINE_LIMIT   8000
-/* A browser's head is nearly always smaller, even with large cookies. */
+/* The head of a browser's request is nearly always smaller. */
 #define HEAD_LIMIT           16384
 #define HEAD_FIELDS_LIMIT    100
 /* About five times the longest form of the guestbook: 1,100 characters, four
@@ -53,7 +53,7 @@
    or a sixteenth of its buffer.  On loopback a step is 64 KB, so the minimum
    rate is 6.5 KB/s. */
 #define SEND_TIMEOUT        10000
-/* The interval of these checks.  A client may exceed SEND_TIMEOUT by two. */
+/* SEND_TIMEOUT is checked this often, and may be exceeded by two intervals. */
 #define SEND_CHECK_INTERVAL 1000
 /* The longest time that the server still reads before it closes a connection
    after a long response or a partly read request.  A close with unread bytes
@@ -90,7 +90,7 @@
 /* The longest string that Redis sends by default (proto-max-bulk-len).  A
    longer string is not skipped: the connection is closed. */
 #define REDIS_SKIP_LIMIT      (512 * 1024 * 1024)
-/* The limit of queued commands if Redis does not reply. */
+/* The limit of the memory for queued commands if Redis does not reply. */
 #define REDIS_BACKLOG_LIMIT   (16 * 1024 * 1024)
 
 /* ---- The application ---- */

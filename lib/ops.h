@@ -138,8 +138,7 @@ void statistics_count(struct counters *counters,
    number of idle workers.  EACH_WORKER: also the requests of each. */
 enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
 
-/* Prints the sums, the CPU time and the peak memory.  The last two include
-   children that have ended. */
+/* Prints the sums, and CPU time and peak memory, including ended children. */
 void statistics_print(const struct counters *counters, size_t workers,
                       enum statistics_workers detail, FILE *stream);
 

@@ -146,8 +146,7 @@ static int start_writer(int descriptor) {
                 WRITER_PIPE_SIZE); /* otherwise the pipe has 64 KB */
     if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return -1;
-    /* For use if the writer is killed.  Only a regular file, because writing to
-       a pipe or terminal could block. */
+    /* Used if the writer is killed.  A pipe or terminal could block. */
     outputs[descriptor].file =
         S_ISREG(status.st_mode) ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     outputs[descriptor].writer = fork();

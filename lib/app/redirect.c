@@ -103,9 +103,8 @@ static const char *load_line(struct redirect **table, struct view line,
     if (result < 0)
         return result == -414   ? "the path is too long"
                : result == -503 ? "out of memory"
-                                : "the path must start with a slash, stay "
-                                  "below the root, and have no NUL and no "
-                                  "bad %XX";
+                                : "the path must start with /, stay below the "
+                                  "root, and have no NUL or bad %XX";
     if (target.length > 0 && !is_location(target))
         return "the target must be printable ASCII; write %XX for other bytes";
     if (!is_target(target))

@@ -16,9 +16,8 @@
 
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
-       instead.  main() has this structure on its stack, with the first field
-       next to the frames of called functions.  So a child of 02 writes to fewer
-       pages, and the kernel copies fewer. */
+       instead.  On main()'s stack the first field is next to the frames of
+       called functions.  So the kernel copies fewer pages for a child of 02. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;

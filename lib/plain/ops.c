@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The functions of ops.h in their simplest form, for `make plain`: a server
- * without ops/.  The heading of each section names the missing protection.
+ * without ops/.  The heading of each section says what differs from ops/.
  */
 #include "ops.h"
 #include "app/exchange.h"

@@ -26,8 +26,8 @@ bool form_append_field(struct view body, struct view name,
                        struct buffer *value);
 
 /* Returns the number of bytes of the UTF-8 character at the front of the text,
-   1 to 4; *code is its code point.  Returns 0 if the text is empty, or its
-   front is not valid UTF-8, such as a surrogate (RFC 3629, section 3). */
+   1 to 4; *code is its code point.  Returns 0 if there is no valid character,
+   but for example a part of one, or a surrogate (RFC 3629, section 3). */
 size_t utf8_character(struct view text, uint32_t *code);
 
 /* Returns the number of code points, or -1 if the text is not UTF-8. */

@@ -218,7 +218,7 @@ static ssize_t parse_host(struct http_request *request, struct view value) {
     if (request->host.data != NULL)
         return reject(request, 400, "There is more than one Host.");
     if (!is_host(value))
-        return reject(request, 400, "Host has no valid host and port.");
+        return reject(request, 400, "The Host field is not valid.");
     request->host = value;
     return 0;
 }

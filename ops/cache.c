@@ -45,7 +45,7 @@ struct cache {
     bool texts;
     size_t limit; /* of idle files */
     pthread_mutex_t lock;
-    struct entry *entries; /* a table of all files, idle or borrowed */
+    struct entry *entries; /* a table of kept files, idle or borrowed */
     struct entry *idle;    /* not borrowed, the longest unused first */
     size_t idle_count;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 02_forking: a child for each connection.  The parent reaps
-   children after each accept, so an idle server may have zombies.
+   children after each accept, so an idle baseline may have zombies.
 
    Connections to Redis outlive the children.  The parent lends a connection to
    each child, which inherits the descriptor.  The connection is free again when

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 10_coroutines: a stack for each connection, and one loop that
-   switches to those whose descriptor is ready.  Each connection is served by
-   baseline_serve(), as in the programs that sleep, but with calls of the same
-   names that switch instead of sleeping.  Connections to Redis are in a pool:
-   the connection returned last is lent first. */
+   switches to the stack whose descriptor is ready.  As in the programs that
+   sleep, baseline_serve() serves each connection.  But macros replace recv(),
+   send() and sendfile() by functions that switch to the loop.  A pool has the
+   connections to Redis: the connection returned last is lent first. */
 #include "../10_coroutines/limits.h"
 #include "../10_coroutines/stack.h"
 

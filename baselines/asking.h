@@ -14,7 +14,7 @@
 
 #include <fcntl.h>
 
-/* Supplied by the program: Redis has answered all of the client's commands. */
+/* Supplied by the program: sends the answer, after all replies of Redis. */
 static void loop_answer(int descriptor);
 
 struct client {

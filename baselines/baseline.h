@@ -5,7 +5,7 @@
  * A baseline is the minimal program of its architecture.  It accepts, reads
  * once, sends Redis the commands of its options (redis.h), and writes an answer
  * made at the start.  Then it closes or keeps the connection.  It has no
- * parsing, no application, no timeouts and no clean shutdown.  It is not a
+ * parser of requests, no application, timeouts or clean shutdown.  It is not a
  * lower bound: a server with fewer or cheaper system calls can cost less.
  *
  * Simplifications: one read is treated as one whole request, which is true for
@@ -68,7 +68,7 @@ static inline ssize_t baseline_send(const struct baseline *baseline, int client,
     return sendfile(client, baseline->file, &offset, baseline->bytes - from);
 }
 
-/* ---- For programs that sleep in each call (01-05) ---- */
+/* ---- For programs that sleep in each call (01-05, 10) ---- */
 
 static inline bool baseline_answer(const struct baseline *baseline,
                                    int client) {
@@ -108,7 +108,7 @@ static inline void baseline_die_with(pid_t parent) {
         _exit(EXIT_FAILURE);
 }
 
-/* Forks worker processes; waits for SIGTERM and then for the workers.  A
+/* Forks worker processes, waits for SIGTERM, and ends the workers.  A
    worker's CPU time is added to its parent's when the parent has waited for the
    worker. */
 static inline int baseline_fork_workers(const struct baseline *baseline,
@@ -156,8 +156,8 @@ static inline size_t baseline_number(const char *text, size_t least,
     return number;
 }
 
-/* Makes the answer: a head that names the length of its body, and a body of
-   blanks that fills it up to `bytes`. */
+/* Makes the answer, `bytes` long: a head with Content-Length, and a body of
+   blanks.  If `bytes` is less than the head's length, there is no body. */
 static inline void baseline_make_answer(struct baseline *baseline) {
     static const char form[] = "HTTP/1.1 200 OK\r\n"
                                "Content-Type: text/plain\r\n"

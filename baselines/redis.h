@@ -145,7 +145,7 @@ static inline bool baseline_round_trip(int redis,
     return reply[0] != '-';
 }
 
-/* Connects and greets (--greet).  Returns -1 without commands. */
+/* Connects and greets (--greet).  Returns -1 if no --ask was given. */
 static inline int baseline_connect(const struct baseline_redis *redis) {
     const struct sockaddr *address = (const struct sockaddr *)&redis->address;
     int on = 1;

@@ -14,7 +14,7 @@
  *               and so the client is watched first
  *     gather    one call for head and body: now two calls
  *     send      send() for one piece of memory: it is sent with sendmsg()
- *     sendfile  files are sent through a buffer of this library
+ *     sendfile  sendfile(): files are sent through a buffer of this library
  *     nodelay   TCP_NODELAY: Nagle's algorithm waits for acknowledgements
  *     cache     the check of a kept file: the file always seems changed, so
  *               it is opened for each request, and read if it is small

@@ -43,7 +43,7 @@ struct call {
 #else
 #define FORK_CALLS CALL(clone), CALL(set_tid_address)
 #endif
-/* Threads: locks, heaps, start, end and signals.  For its heaps glibc tries to
+/* Threads: start, end, locks and heaps.  For its heaps glibc tries to
    read the number of processors and the overcommit policy (openat).  Landlock
    rejects both; then glibc uses defaults. */
 #define THREADED_CALLS                                                         \

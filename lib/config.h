@@ -3,17 +3,17 @@
  * The limits and timeouts that the servers share, most with a reason.  (Those
  * of ops/ are in ops/limits.h.)
  *
- * All servers use the same limits, so they differ only in what waits, and
- * where.  Times are in milliseconds, sizes in bytes.
+ * All servers use the same limits, so that measurements compare only the
+ * architectures.  Times are in milliseconds, sizes in bytes.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
 
 /* ---- The cost of one client ---- */
 
-/* RFC 9112, section 3, recommends at least 8,000 for a request line. */
+/* RFC 9112, section 3, recommends at least 8,000 bytes for a request line. */
 #define REQUEST_LINE_LIMIT   8000
-/* The head of a browser's request is smaller, even with large cookies. */
+/* The head of a browser's request is nearly always smaller. */
 #define HEAD_LIMIT           16384
 #define HEAD_FIELDS_LIMIT    100
 /* About five times the longest form of the guestbook: 1,100 characters, four
@@ -31,11 +31,11 @@
 /* The limit of a decoded path, with its NUL. */
 #define PATH_SIZE            1024
 
-/* The memory of larger responses, replies of Redis and requests is counted
-   (budget_count() in ops.h).  A smaller request is in CONNECTION_MEMORY. */
+/* Responses, replies of Redis and requests above these sizes are counted
+   (budget_count() in ops.h).  CONNECTION_MEMORY includes a smaller request. */
 #define LARGE_RESPONSE      16384
 #define LARGE_REQUEST       4096
-/* The timeouts of a client.  All except SEND_TIMEOUT are deadlines.
+/* The timeouts of a client.  Further bytes extend only SEND_TIMEOUT.
 
    FIRST_TIMEOUT is for a connection that was accepted without a byte
    (TCP_DEFER_ACCEPT in net/listener.c), while other clients wait for a
@@ -53,11 +53,11 @@
    or a sixteenth of its buffer.  On loopback a step is 64 KB, so the minimum
    rate is 6.5 KB/s. */
 #define SEND_TIMEOUT        10000
-/* SEND_TIMEOUT is checked at this interval, and may be two intervals longer. */
+/* SEND_TIMEOUT is checked this often, and may be exceeded by two intervals. */
 #define SEND_CHECK_INTERVAL 1000
-/* After a long response, or a response before the end of its request, the
-   server reads for this time: a close with unread bytes could lose the
-   response. */
+/* The longest time that the server still reads before it closes a connection
+   after a long response or a partly read request.  A close with unread bytes
+   could lose the response. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
 /* Without this limit, a connection could occupy its worker forever. */
@@ -69,9 +69,9 @@
 #define REDIS_REPLY_TIMEOUT   2000
 /* While Redis is down, one request in each interval tries to connect. */
 #define REDIS_RETRY           250
-/* A connection that was idle this long is checked before it is used, as after
-   the failure of another connection.  A restart of Redis takes longer than
-   this; a pause under load is shorter. */
+/* 01 to 05 check a connection before its use if it was idle this long, or if
+   another one has failed since its last use.  A restart of Redis takes longer;
+   under load, the time between two uses is shorter. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: other processes may need it.
    (06 to 10 keep theirs.) */
@@ -79,7 +79,7 @@
 /* Threads that may connect to Redis at the same time.  The backlog of Redis has
    room for 511; a connection that finds no room waits for seconds. */
 #define REDIS_NEW_AT_ONCE     128
-/* The least time between two lines which log that Redis is down, or is back. */
+/* The least time between two lines "is unavailable", or two lines "is back". */
 #define REDIS_LOG_INTERVAL    1000
 /* Five times the size of fifty remarks of 4,000 bytes.  A larger reply, which
    only another program's data can cause, is skipped: its request fails. */
@@ -90,7 +90,7 @@
 /* The longest string that Redis sends by default (proto-max-bulk-len).  A
    longer string is not skipped: the connection is closed. */
 #define REDIS_SKIP_LIMIT      (512 * 1024 * 1024)
-/* The memory for queued commands if Redis does not reply. */
+/* The limit of the memory for queued commands if Redis does not reply. */
 #define REDIS_BACKLOG_LIMIT   (16 * 1024 * 1024)
 
 /* ---- The application ---- */
@@ -136,13 +136,13 @@
 /* The pause before a failed call such as accept() is repeated, and the interval
    at which a stopping parent checks whether its children have ended. */
 #define RETRY_DELAY        20
-/* A message that may come for days is logged once in this time at most, and
-   with another reason at once, but with at most LOG_REASONS reasons. */
+/* In each period of this length, a message that may come for days is logged
+   once for each of its first LOG_REASONS reasons. */
 #define LOG_INTERVAL       60000
 #define LOG_REASONS        8
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
    interval (STOP_TIMEOUT is a multiple of it).  A thread that waits for a
-   connection to Redis checks at least as often. */
+   connection to Redis looks for a free one at least as often. */
 #define WAKE_DELAY         125
 /* The limits of one loop iteration, so that no client starves: events taken
    from the kernel, and accepted connections. */

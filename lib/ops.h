@@ -9,7 +9,7 @@
  *     make all      links ops/
  *     make plain    links lib/plain/: the same functions, most in a line or two
  *
- * For a first reading of lib/, the comments of this header are enough.
+ * For a first reading of lib/ this header is enough; ops/ can be left out.
  */
 #ifndef OPS_H
 #define OPS_H
@@ -25,8 +25,8 @@
 /* ---- The start and the end of a server, in this order ---- */
 
 /* Raises the limit of descriptors, reads the limits of memory, opens the
-   output.  Call it right after the command line was read.  `workers`: the
-   largest number of processes that serve.  `log`: standard output is the access
+   output.  Call it right after the command line was read.  `workers`: at least
+   the number of processes that serve.  `log`: standard output is the access
    log. */
 void ops_start(size_t workers, bool log);
 
@@ -37,7 +37,7 @@ void ops_confine_files(bool confined, const char *root, int redis_port);
 
 /* If `confined`, drops the rights to all system calls except those of lib/ and
    `calls`.  Call it before the first request.  Returns the remaining rights,
-   for the banner.  Exits 1 if there is no memory for one request. */
+   for the banner.  Exits 1 after a failure, or without memory for a request. */
 const char *ops_confine_calls(bool confined, const struct call *calls);
 
 /* For --print-syscalls: prints the calls of lib/, then `calls`. */
@@ -72,7 +72,7 @@ bool shortage_is_recent(void);
    a limit forbids more. */
 bool budget_change(size_t old, size_t new);
 
-/* Does the same for `counted` and `bytes`; up to `free` bytes count as 0. */
+/* Does the same from *counted to `bytes`; up to `free` bytes count as 0. */
 static inline bool budget_count(size_t *counted, size_t bytes, size_t free) {
     size_t wanted = bytes > free ? bytes : 0;
 
@@ -103,8 +103,8 @@ struct cache *cache_create(int folder, bool texts);
 void cache_destroy(struct cache *cache); /* when nothing is borrowed */
 
 /* Borrows the regular file of that name, relative to the folder.  In one round
-   (app/response.h) the file is checked only once for a change.  Errors are
-   those of file_open(). */
+   (app/response.h) the file is checked only once for a change.  After an
+   error returns NULL with the errno of fstatat(2) or file_open(). */
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round);
 void cache_return(struct file *file);
@@ -138,7 +138,7 @@ void statistics_count(struct counters *counters,
    number of idle workers.  EACH_WORKER: also the requests of each. */
 enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
 
-/* Prints the sums, the CPU time and peak memory, also of all ended children. */
+/* Prints the sums, and CPU time and peak memory, including ended children. */
 void statistics_print(const struct counters *counters, size_t workers,
                       enum statistics_workers detail, FILE *stream);
 

@@ -6,8 +6,8 @@
  * A client that does not read keeps its response in the server's memory. A
  * client that does not end its request keeps the request there.  Without
  * a limit, many such clients would take all memory, and the kernel would kill
- * the server.  Small ones do not count (LARGE_RESPONSE, LARGE_REQUEST), so they
- * are served while the budget is exhausted.
+ * the server.  Small responses and requests do not count (LARGE_RESPONSE,
+ * LARGE_REQUEST), so they are served while the budget is exhausted.
  */
 #include "ops.h"
 #include "start.h"

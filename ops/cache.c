@@ -45,7 +45,7 @@ struct cache {
     bool texts;
     size_t limit; /* of idle files */
     pthread_mutex_t lock;
-    struct entry *entries; /* a table of all files, idle or borrowed */
+    struct entry *entries; /* a table of kept files, idle or borrowed */
     struct entry *idle;    /* not borrowed, the longest unused first */
     size_t idle_count;
 };
@@ -128,8 +128,8 @@ static bool may_be_kept(const struct cache *cache, const struct file *file) {
            file->status.st_ctim.tv_sec + FILE_SETTLE_TIME <= time(NULL);
 }
 
-/* Borrows a newly opened file, and puts it into the table, if it may be kept,
-   in place of an older one of that name. */
+/* Borrows a newly opened file.  Drops an older one of that name from the table,
+   and adds the new one if it may be kept. */
 static void keep(struct cache *cache, struct entry *entry) {
     struct entry *older;
 

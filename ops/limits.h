@@ -34,9 +34,9 @@
 
 /* ---- Descriptors and files ---- */
 
-/* Stdin, stdout, stderr, folders, listener, loop, Redis, a file, clients. */
+/* For stdin, stdout, stderr, folders, listener, loop, Redis, file, clients. */
 #define DESCRIPTORS_MINIMUM  16
-/* Descriptors that clients may not take: files, Redis, stdin, stdout, stderr.
+/* For files, Redis, stdin, stdout and stderr: clients may not take them.
    If the system allows few descriptors, at most half of them are reserved. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
 /* Files that no client receives take at most 1/8 of all descriptors. */
@@ -52,8 +52,8 @@
    rejected one (maxclients), or ports or the system's open files have run out.
    (06 to 10 keep theirs.) */
 #define REDIS_SCARCE   5000
-/* The time that a server waits for the reader of its output when it starts and
-   when it ends.  Between start and end, no line waits (output.c). */
+/* The longest time that a server waits for the reader of its output at its
+   start and at its end.  Between start and end, no line waits (output.c). */
 #define OUTPUT_TIMEOUT 1000
 /* The time that the log writer sleeps after it has emptied its pipe.  The pipe
    holds 10,000 lines, enough at ten times the rate of the fastest server. */

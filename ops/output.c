@@ -7,9 +7,9 @@
  *
  * The kind of descriptor decides how a write avoids waiting:
  *
- *     pipe, terminal   reopened (/proc/self/fd/N) with O_NONBLOCK.  The flag
- *                      belongs to the open file description, which other
- *                      programs share: the shell would get it, too.
+ *     pipe, terminal   reopened (/proc/self/fd/N) with O_NONBLOCK.  Setting the
+ *                      flag without reopening would set it for all programs
+ *                      that share the open file description: the shell, too.
  *     socket           MSG_DONTWAIT for each line
  *     file             no flag helps: write(2) waits for a slow disk.  So a
  *                      child process (the log writer) writes to the file, and
@@ -17,8 +17,8 @@
  *
  * If the log writer is killed, the server reports that and writes to the file.
  * A pipe or terminal that the server may not open gets a log writer as well.
- * Without --log a file gets no log writer: its lines are rare, and a file
- * system that hangs stops the process.  The log writer is not confined.
+ * Without --log a file gets no log writer, because lines are rare.  Then a file
+ * system that hangs stops the server.  The log writer is not confined.
  */
 #include "limits.h"
 #include "ops.h"
@@ -146,7 +146,7 @@ static int start_writer(int descriptor) {
                 WRITER_PIPE_SIZE); /* otherwise the pipe has 64 KB */
     if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return -1;
-    /* Not a pipe or terminal: writing to it could block the server. */
+    /* Used if the writer is killed.  A pipe or terminal could block. */
     outputs[descriptor].file =
         S_ISREG(status.st_mode) ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     outputs[descriptor].writer = fork();

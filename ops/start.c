@@ -15,7 +15,7 @@
 /* The limit of descriptors, read once: reading it costs a system call. */
 static size_t descriptors;
 
-/* Raises a soft limit to `most` or the hard limit; exits 1 below `least`. */
+/* Sets a soft limit to the hard limit, or to `most`; exits 1 below `least`. */
 static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
                         const char *what) {
     if (limit->rlim_max < least)

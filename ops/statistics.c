@@ -59,8 +59,8 @@ static long peak_memory(void) {
 static void print_resources(uint64_t requests, FILE *stream) {
     struct rusage self, children;
 
-    /* A child's time counts only after wait().  The sum is exact; many kernels
-       separate user and system time at clock ticks. */
+    /* A child's time counts only after wait().  The sum of user and system time
+       is exact; many kernels only estimate each of them, at clock ticks. */
     if (getrusage(RUSAGE_SELF, &self) < 0 ||
         getrusage(RUSAGE_CHILDREN, &children) < 0)
         return;

@@ -20,7 +20,7 @@ void app_close(struct app *app);
 
 /* Reads a file of lines `path target [status]`; # starts a comment; the default
    status is 302.  If the file does not exist, the table is empty.  After an
-   error, prints the file, the line and the fix, and exits 1. */
+   error, prints the file, the line and the reason, and exits 1. */
 struct redirect *redirects_load(const char *file);
 void redirects_free(struct redirect *redirects);
 

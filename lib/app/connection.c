@@ -54,8 +54,8 @@ static void end_exchange(struct exchange *exchange) {
     exchange->sent = 0;
 }
 
-/* Counts the memory of a long request, without its last growth.  Returns false
-   if there is none left. */
+/* Counts the memory of a request while it is incomplete.  Returns false if the
+   limit for all large requests is reached. */
 static bool count_input(struct connection *connection) {
     return budget_count(&connection->counted, connection->input.capacity,
                         LARGE_REQUEST);
@@ -100,8 +100,8 @@ void connection_keep(struct connection *connection, bool may_keep) {
                             : STATE_SEND;
 }
 
-/* A connection with unread bytes must end: they would be parsed as the next
-   request. */
+/* If the rest of the request is unread, the connection must end: the rest would
+   be parsed as the next request. */
 static void send_response(struct connection *connection) {
     if (--connection->requests_left <= 0 || !connection->keep_alive ||
         connection->exchange.unread)

@@ -34,8 +34,8 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
     return descriptor;
 }
 
-/* Returns the error for a folder: EISDIR, or EXDEV if the folder is outside of
-   the served one.  The client must not see that such a folder exists. */
+/* Returns the error for a folder: EISDIR, or for example EXDEV if a link leads
+   out of the served folder.  The client must not see that the target exists. */
 static int folder_error(int folder, const char *name) {
     int descriptor = open_beneath(folder, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)
@@ -44,7 +44,7 @@ static int folder_error(int folder, const char *name) {
     return EISDIR;
 }
 
-/* Reads the whole file into memory, if it is small. */
+/* Reads the whole file into memory, if it is small or a template. */
 static int read_text(struct file *file, bool texts) {
     off_t limit = texts ? TEMPLATE_LIMIT : SMALL_FILE;
 

@@ -20,7 +20,7 @@ struct file {
     /* The fields Last-Modified and ETag, and the quoted value of ETag. */
     struct view validators, etag;
     char validators_text[128];
-    struct buffer text;  /* the whole file, if it is small; otherwise empty */
+    struct buffer text;  /* a whole template or small file; otherwise empty */
     struct entry *entry; /* in the cache (ops/cache.c) */
 };
 

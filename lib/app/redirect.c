@@ -99,10 +99,14 @@ static const char *load_line(struct redirect **table, struct view line,
         return "write only: path target [status]";
     if (view_find(from, '?') < from.length)
         return "remove the query: a path matches with every query";
-    if (path_decode(from, path) < 0)
-        return "the path must start with a slash and stay below the root";
+    int result = path_decode(from, path);
+    if (result < 0)
+        return result == -414   ? "the path is too long"
+               : result == -503 ? "out of memory"
+                                : "the path must start with /, stay below the "
+                                  "root, and have no NUL or bad %XX";
     if (target.length > 0 && !is_location(target))
-        return "the target must be ASCII; write %XX for each other byte";
+        return "the target must be printable ASCII; write %XX for other bytes";
     if (!is_target(target))
         return "the target must start with /, http:// or https://";
     if (code.length > 0 && !parse_status(code, &status))

@@ -26,7 +26,7 @@ void cached_time_set(struct cached_time *cached_time, time_t now);
 void cached_time_next_round(struct cached_time *cached_time);
 
 struct response {
-    const struct cached_time *cached_time; /* for the Date field */
+    const struct cached_time *cached_time; /* for Date; also the round */
     int status;
     struct buffer head; /* status line and fields */
     struct buffer body;

@@ -11,7 +11,7 @@ struct route {
     handler *post;
 };
 
-/* The first row that matches is used.  All other paths are files. */
+/* The first row that matches is used.  The last one matches every path. */
 static const struct route routes[] = {
     {VIEW_INITIALIZER("/guestbook"), guestbook_show, guestbook_sign},
     {VIEW_INITIALIZER("/sorted"), sorted_page, NULL},

@@ -7,8 +7,8 @@
 #include "app/exchange.h"
 
 handler files_page;     /* a file below public/ */
-handler guestbook_show; /* GET: three replies of Redis in turn */
-handler guestbook_sign; /* POST: one; three to show the form again */
+handler guestbook_show; /* GET: three replies of Redis */
+handler guestbook_sign; /* POST: one reply; three to show the form again */
 handler link_page;      /* GET /go/NAME: the target is at link:NAME in Redis */
 handler redirect_page;  /* a path in the table of redirects */
 handler sorted_page;    /* computes, and never waits */

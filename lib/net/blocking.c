@@ -64,8 +64,8 @@ static bool set_timeout(struct blocking_conn *conn) {
  * 1. The time of TCP_DEFER_ACCEPT is over, or the request was lost on a slow
  *    line.  Then the kernel has repeated its SYN-ACK.
  * 2. The connection came with a SYN cookie, so the kernel could not defer it.
- *    Then its request may come at any time, unless the connection was in the
- *    backlog for long.
+ *    Then its request may still come, unless the connection was in the
+ *    backlog for FIRST_TIMEOUT or longer.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;
@@ -167,7 +167,7 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     }
 }
 
-/* Returns the Redis connection before sending, because clients may be slow. */
+/* Returns the connection to the pool before sending: clients may be slow. */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_pool *pool = &conn->worker->server->redis_pool;

@@ -73,7 +73,7 @@ bool children_reap(struct children *children, bool wait, size_t *slot);
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds);
 
-/* Sends each child a stop signal, once.  Later children inherit this state. */
+/* Sends each child a stop signal, once.  Later forks copy the stop flag. */
 void children_stop(struct children *children);
 
 /* Stops all children and waits for them; kills them when time is up. */

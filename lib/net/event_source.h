@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /* Kinds of readiness.  poll and epoll use the same values for them, under
-   different names.  Both are level-triggered: a socket that is still ready is
-   reported again in the next loop iteration, so bytes may be left for later. */
+   different names.  Both are level-triggered here: a socket that is still ready
+   is reported again at the next iteration, so bytes may be left for later. */
 enum {
     READABLE = POLLIN,          /* EPOLLIN */
     WRITABLE = POLLOUT,         /* EPOLLOUT */

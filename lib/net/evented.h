@@ -36,7 +36,7 @@ struct evented {
     size_t limit;         /* the most connections */
     /* All connections are in one array with `limit` slots; the kernel allocates
        memory only for slots that were used.  With one heap block each, other
-       data would lie between them, and less memory could be returned. */
+       data would lie between them, and less could be returned to the kernel. */
     char *memory;
     size_t size;               /* of a slot, in bytes */
     size_t touched;            /* slots that have been used */

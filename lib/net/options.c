@@ -87,7 +87,7 @@ static size_t default_workers(const struct architecture *architecture) {
 
 /* The options in the form that getopt(3) requires. */
 #define LETTERS  ":p:a:r:w:d:b:t:u:lhV"
-/* Appended to each message about the command line. */
+/* Appended to each error message of this file. */
 #define SEE_HELP "; try --help"
 
 static uint64_t parse_number(const char *what, const char *text,
@@ -177,7 +177,7 @@ static void print_and_exit(const struct architecture *architecture,
     exit(EXIT_SUCCESS);
 }
 
-/* Reports an option that does not exist, or that lacks its value. */
+/* Reports an unknown option, or one with a missing or superfluous value. */
 __attribute__((noreturn)) static void reject(int letter, char **argv) {
     if (letter == ':')
         server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The listening sockets of a pool.  If its workers call server_take_listener(),
-   each can have its own socket: always (LISTENER_EACH), or with
-   --listener-each. */
+/* The listening sockets of the workers: one for all, one for each if
+   --listener-each is given, or always one for each.  Workers with their own
+   socket call server_take_listener(). */
 enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 
 struct architecture {
@@ -28,14 +28,14 @@ struct architecture {
 
 struct options {
     char port[8];
-    const char *address; /* a number or a host name */
+    const char *address; /* an IP address or a host name */
     const char *redis;
     size_t workers;
     char root[PATH_MAX];
     int backlog;
     int time_scale; /* divides the timeouts of clients */
     bool log;
-    bool listener_each; /* each worker has a listening socket */
+    bool listener_each; /* each worker has its own socket */
     bool each_worker;   /* at the end, print the requests of each worker */
     const char *user;   /* the user to change to, or NULL */
     bool confined;

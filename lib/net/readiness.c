@@ -50,8 +50,8 @@ static void receive(struct evented *evented, struct event_conn *conn) {
 }
 
 /* Drives one connection until it must wait for the client or for Redis.  One
-   call receives at most once, sends one piece of a file, and answers a few
-   pipelined requests.  So no client can occupy the loop. */
+   call receives at most once, answers a few pipelined requests, and sends at
+   most one piece of each file.  So no client can occupy the loop. */
 static void drive(struct evented *evented, struct event_conn *conn,
                   bool readable) {
     struct connection *connection = &conn->connection;

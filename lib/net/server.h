@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The start of every server, accepting, and its end. */
+/* The start and the end of every server, and accepting clients. */
 #ifndef NET_SERVER_H
 #define NET_SERVER_H
 
@@ -16,8 +16,8 @@
 
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
-       instead.  The first field is next to the frames of called functions, so a
-       child of 02 writes to fewer pages, and the kernel copies fewer. */
+       instead.  On main()'s stack the first field is next to the frames of
+       called functions.  So the kernel copies fewer pages for a child of 02. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;

@@ -4,11 +4,11 @@
 
 #include "app/connection.h"
 
-/* Sends some of the pending bytes with one system call: first the bytes in
-   memory, then the part of the file.  For that part sendfile(2) (since Linux
-   2.2) reads the page cache, so nothing is copied into the server's memory.
-   Returns how many bytes it sent, 0 if the file is shorter than expected, or -1
-   with errno set.  If the socket is blocking, the call may sleep. */
+/* Sends some of the pending bytes: the bytes in memory, or, if none are left,
+   the part of the file.  For that part sendfile(2) (since Linux 2.2) reads the
+   page cache, so nothing is copied into the server's memory.  Returns how many
+   bytes it sent, 0 if the file is shorter than expected, or -1 with errno set.
+   If the socket is blocking, the call may sleep. */
 ssize_t transmit(int socket, struct pending pending);
 
 /* The client's progress in receiving a response.  The return of a send call

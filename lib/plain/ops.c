@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The functions of ops.h in their simplest form, for `make plain`: a server
- * without ops/.  The heading of each section names the missing protection.
+ * without ops/.  The heading of each section says what differs from ops/.
  */
 #include "ops.h"
 #include "app/exchange.h"
@@ -61,7 +61,7 @@ bool shortage_is_recent(void) {
     return false;
 }
 
-/* ---- Memory: malloc(3) only; none is returned to the kernel ---- */
+/* ---- Memory: no budget, and no malloc_trim(3) ---- */
 
 bool budget_change(size_t old, size_t new) {
     return true;

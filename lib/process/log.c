@@ -40,7 +40,7 @@ bool log_count_message(struct log_limit *limit, const char *reason,
     return false;
 }
 
-/* Redis or a client may have sent the text.  A terminal would execute control
+/* The text may have parts from Redis or a client.  Terminals execute control
    characters, and some terminals bytes above ASCII (C1, also in UTF-8). */
 void log_limited(struct log_limit *limit, const char *format, ...) {
     unsigned times = atomic_exchange(&limit->suppressed, 0);

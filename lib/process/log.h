@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints lines of the log; ends a server that cannot start. */
+/* Prints lines of the log; ends a server that cannot continue. */
 #ifndef PROCESS_LOG_H
 #define PROCESS_LOG_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Prints what failed and what to do, in one line, and exits 1. */
+/* Prints one line, the program's name and the text, and exits 1. */
 __attribute__((format(printf, 1, 2), noreturn)) void
 server_fatal(const char *format, ...);
 
@@ -20,7 +20,7 @@ server_fatal(const char *format, ...);
 struct log_limit {
     _Atomic int64_t next_at; /* when a logged reason may be logged again */
     _Atomic unsigned suppressed;
-    _Atomic uint32_t reasons[LOG_REASONS]; /* hashes of the logged ones; or 0 */
+    _Atomic uint32_t reasons[LOG_REASONS]; /* hashes of logged ones; 0: none */
 };
 
 /* Counts a message that may be repeated for days, with a reason of `length`

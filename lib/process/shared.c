@@ -11,7 +11,7 @@
    slow (false sharing). */
 #define CACHE_LINE 64
 
-/* Enough for the shared data of a server with up to thousands of workers.  Only
+/* Enough for the shared data of a server with a thousand workers.  Only
    the used pages take memory. */
 #define ROOM 65536
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory, all zero, that is shared with every process forked later.  All these
- * processes see each write.  If the kernel has no memory, prints that and exits
- * 1.  The memory is never freed, because it is needed to the end.
+ * processes see each write.  If the kernel has no memory, the functions print
+ * that and exit 1.  The memory is never freed, because it is needed to the end.
  */
 #ifndef PROCESS_SHARED_H
 #define PROCESS_SHARED_H

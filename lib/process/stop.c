@@ -36,8 +36,8 @@ bool server_has_backlog(void) {
     return has_backlog_at(stop.listeners[0]);
 }
 
-/* Every call here is allowed in a signal handler (signal-safety(7)).  The list
-   lacks setitimer, which Linux allows, too. */
+/* All calls here except setitimer are in the list of signal-safety(7).  On
+   Linux a signal handler may call setitimer, too. */
 static void on_stop(int signal_number) {
     struct itimerval timer = {.it_value = timeval_of(RETRY_DELAY),
                               .it_interval = timeval_of(WAKE_DELAY)};
@@ -96,7 +96,7 @@ void stop_init(const int *listeners, size_t count) {
     /* If nohup(1) made the program ignore SIGHUP, it stays ignored. */
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN)
         set_handler(SIGHUP, on_stop);
-    /* Signals that the parent has blocked stay blocked after exec. */
+    /* Signals that the parent has blocked stay blocked after exec: unblock. */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }

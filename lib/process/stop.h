@@ -29,7 +29,7 @@
    The function server_has_backlog() checks the first socket. */
 void stop_init(const int *listeners, size_t count);
 
-/* Makes the signal handlers use only the first `count` sockets of the array. */
+/* From now on only the first `count` sockets of the array are used. */
 void stop_set_listeners_count(size_t count);
 
 bool stop_parent_is_alive(void); /* in a worker */

@@ -2,7 +2,7 @@
 /*
  * A view refers to bytes of other code; a buffer owns its bytes, and grows.
  *
- * Neither is a C string: both may hold NUL bytes and neither ends in one.
+ * Neither is a C string: both may hold NUL bytes, and need not end in one.
  */
 #ifndef PROTO_BYTES_H
 #define PROTO_BYTES_H
@@ -40,7 +40,7 @@ static inline struct view view_skip(struct view view, size_t offset) {
     return view_slice(view, offset, view.length - offset);
 }
 
-/* memcmp must not see the NULL of an empty view, whatever the length. */
+/* memcmp must not receive the NULL of an empty view, even with length 0. */
 static inline bool view_equal(struct view a, struct view b) {
     return a.length == b.length &&
            (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Encodings of characters as bytes: percent-encoding, paths, forms, UTF-8. */
+/* Decodes escapes such as %2F, paths, fields of forms, and UTF-8. */
 #ifndef PROTO_ENCODING_H
 #define PROTO_ENCODING_H
 
@@ -26,8 +26,8 @@ bool form_append_field(struct view body, struct view name,
                        struct buffer *value);
 
 /* Returns the number of bytes of the UTF-8 character at the front of the text,
-   1 to 4; *code is its code point.  Returns 0 if the character is truncated,
-   overlong, a surrogate or above U+10FFFF (RFC 3629, section 3). */
+   1 to 4; *code is its code point.  Returns 0 if there is no valid character,
+   but for example a part of one, or a surrogate (RFC 3629, section 3). */
 size_t utf8_character(struct view text, uint32_t *code);
 
 /* Returns the number of code points, or -1 if the text is not UTF-8. */

@@ -12,7 +12,7 @@
    Standard Annex 9), with which a visitor could reverse the words of others. */
 void html_append_text(struct buffer *html, struct view text);
 
-/* Appends the value of the placeholder with this name, which has no dollar
+/* Appends the value of the placeholder with this name, given without dollar
    signs.  Returns false if there is no such placeholder. */
 typedef bool template_value(struct buffer *html, struct view name,
                             const void *values);

@@ -51,9 +51,9 @@ static bool is_ipv6(struct view view) {
     return view.length >= 2 && is_made_of(view, &address_bytes);
 }
 
-/* RFC 9110, section 7.2: a host, and after a colon a port or nothing.  The
-   server does not use the host, but rejects an invalid one: it may be an
-   attack. */
+/* RFC 9110, section 7.2: a host, which a colon and a port may follow; the port
+   may be empty.  The server does not use the host, but rejects an invalid one:
+   it may be an attack. */
 static bool is_host(struct view view) {
     uint64_t port;
     bool literal = view_starts_with(view, VIEW("["));
@@ -91,8 +91,8 @@ static ssize_t parse_target(struct http_request *request, struct view method,
 
     if (!is_made_of(target, &target_bytes))
         return reject(request, 400,
-                      "The request target has a byte that no URI "
-                      "may have.");
+                      "The request target is empty, or has a byte that "
+                      "is not allowed there.");
     if (view_equal(method, VIEW("CONNECT")) && is_authority(target))
         return reject(request, 501, "This server does not open tunnels.");
     if (view_equal(method, VIEW("CONNECT")))
@@ -178,7 +178,7 @@ static ssize_t parse_content_length(struct http_request *request,
         return reject(request, 400, "There is more than one Content-Length.");
     framing->has_length = true;
     if (!view_number(value, INT64_MAX, &request->content_length))
-        return reject(request, 400, "Content-Length is not a number.");
+        return reject(request, 400, "Content-Length is not a valid number.");
     return 0;
 }
 
@@ -218,7 +218,7 @@ static ssize_t parse_host(struct http_request *request, struct view value) {
     if (request->host.data != NULL)
         return reject(request, 400, "There is more than one Host.");
     if (!is_host(value))
-        return reject(request, 400, "Host is not a host name.");
+        return reject(request, 400, "The Host field is not valid.");
     request->host = value;
     return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * The head of an HTTP/1.x request, as RFC 9112 defines it, and chunked bodies.
  *
- * The functions are pure.  A parser returns one of three kinds of numbers:
+ * The functions do no I/O.  A parser returns one of three kinds of numbers:
  *
  *     > 0   complete; the length of the head, or 1 after a chunked body
  *     0     more bytes are needed
@@ -36,7 +36,7 @@ enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
    field that it sent twice is an empty view.  Two values, joined by a comma
    (RFC 9110, section 5.3), are no valid date, range or type. */
 struct http_request {
-    enum http_method method; /* known even when the head is bad or not whole */
+    enum http_method method; /* set even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */
     struct view path;  /* still percent-encoded; starts with a slash, or is the
                           "*" of OPTIONS, which means the whole server */

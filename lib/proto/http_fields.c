@@ -78,7 +78,7 @@ bool http_lists_etag(struct view value, struct view etag,
 }
 
 /* Reads a position.  If it is left out, *position is unchanged.  A position may
-   have any number of digits: all positions after a file's end are equal. */
+   have any number of digits: all positions after a file's end count as one. */
 static bool parse_position(struct view digits, uint64_t *position) {
     BYTE_SET digit_bytes = {{BYTES('0', '9')}};
 

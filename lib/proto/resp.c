@@ -87,7 +87,7 @@ static ssize_t scan_number(struct view input, int64_t *number) {
     return (ssize_t)end + 2;
 }
 
-/* Scans the beginning of a reply: a type, and its number with CR LF. */
+/* Scans the beginning of a reply: a type, and the number's line, if any. */
 static ssize_t scan_line(struct resp_scan *scan, struct view input) {
     int64_t number;
 
@@ -116,8 +116,8 @@ static ssize_t scan_line(struct resp_scan *scan, struct view input) {
                                                               : MALFORMED;
 }
 
-/* Scans the next bytes of the reply.  If a line is incomplete, its bytes are
-   not scanned.  The reply has ended when scan->replies is 0. */
+/* Scans the next bytes of the reply, but not an incomplete line with a number.
+   The reply has ended when scan->replies is 0. */
 static ssize_t scan_reply(struct resp_scan *scan, struct view input) {
     size_t at = 0;
     ssize_t used = 1;

@@ -3,7 +3,7 @@
  * RESP2, the Redis serialization protocol: writes commands and parses replies
  * (redis.io/docs/latest/develop/reference/protocol-spec).
  *
- * The functions are pure, and parsing allocates nothing: a reply points into
+ * The functions do no I/O, and parsing allocates nothing: a reply points into
  * the bytes that it was parsed from.  The search for the reply's end has a
  * state, so it does not begin again when more bytes come.
  */

@@ -88,8 +88,8 @@ static int64_t time_left(const struct redis_pipeline *redis) {
     return redis->deadline - clock_milliseconds();
 }
 
-/* Returns MSG_DONTWAIT if the socket's own timeout would end too late for this
-   call: then wait_until_ready() waits. */
+/* Returns MSG_DONTWAIT, so that wait_until_ready() waits, while the socket
+   connects, or if its own timeout would end too late for this call. */
 static int call_flags(const struct redis_pipeline *redis) {
     bool sleeps = redis->state == PIPELINE_OPEN &&
                   time_left(redis) > REDIS_REPLY_TIMEOUT - CALL_SLACK;

@@ -21,7 +21,7 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
 }
 
 /* After fork() a connection belongs to several processes, so close(2) alone
-   does not end it.  On TCP connect(2) to the family AF_UNSPEC ends it with a
+   does not end it.  On TCP, connect(2) to the family AF_UNSPEC ends it with a
    reset, so no port stays in TIME_WAIT. */
 static void disconnect(struct redis_pipeline *pipeline) {
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
@@ -208,8 +208,8 @@ struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline) {
     return view_skip(queued, pipeline->sent);
 }
 
-/* May Redis send one more reply than `others` (0 or 1)?  It answers only a
-   command, or a login, that was sent to its last byte. */
+/* May Redis have sent a reply now, and `others` (0 or 1) more?  It answers only
+   a command, or a login, that was sent to its last byte. */
 static bool may_reply(const struct redis_pipeline *pipeline, size_t others) {
     const struct redis_waiter *waiter = pipeline->waiters;
     size_t unsent = pipeline->output.length - pipeline->sent;

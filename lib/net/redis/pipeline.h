@@ -55,7 +55,7 @@ struct redis_pipeline {
     struct buffer output;  /* commands, the sent ones first */
     size_t sent;           /* output bytes already sent, but still kept */
     struct buffer input;   /* received bytes of replies */
-    size_t taken;          /* the first bytes of the input, already used */
+    size_t taken;          /* used bytes at the front of the input */
     struct resp_scan scan; /* of the first reply that is not used yet */
 };
 
@@ -69,7 +69,7 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
    failure also ends in this state, PIPELINE_CLOSED. */
 void redis_pipeline_close(struct redis_pipeline *pipeline);
 
-/* Begins to connect, without waiting, before there is a command. */
+/* Begins to connect, without waiting; there need not be a command yet. */
 void redis_pipeline_connect(struct redis_pipeline *pipeline, int64_t now);
 
 /* Marks the connection as open: another process left it between commands. */
@@ -100,8 +100,8 @@ char *redis_pipeline_room(struct redis_pipeline *pipeline, size_t *size);
 void redis_pipeline_received(struct redis_pipeline *pipeline, ssize_t result,
                              int64_t now);
 
-/* Takes the next reply; returns false if none is whole yet.  The reply points
-   into the pipeline and is valid until the next call that receives. */
+/* Takes the next reply; returns false if there is no whole one.  The reply
+   points into the pipeline and is valid until the next call that receives. */
 bool redis_pipeline_next(struct redis_pipeline *pipeline,
                          struct resp_reply *reply, int64_t now);
 

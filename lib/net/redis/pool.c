@@ -111,7 +111,7 @@ void redis_pool_close_idle(struct redis_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Waits, and takes a connection that another thread has returned, if any. */
+/* Takes an idle connection; if there is none, first waits a RETRY_DELAY. */
 static void replace_rejected(struct redis_pool *pool,
                              struct redis_client **client) {
     stop_wake_parent(); /* other children may keep unused connections */

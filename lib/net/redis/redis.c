@@ -87,7 +87,7 @@ static void look_up(struct redis_server *server, const char *host,
     freeaddrinfo(found);
 }
 
-/* Parses "user:password", both of which may be missing. */
+/* Parses "user:password"; the user, or both, may be missing. */
 static void parse_credentials(struct redis_server *server, struct view text) {
     static const char too_long[] = "user or password is too long";
     struct view user = view_cut(&text, ':');
@@ -110,8 +110,8 @@ static void parse_tcp(struct redis_server *server, struct view rest) {
     if (at > 0)
         parse_credentials(server, view_slice(authority, 0, at - 1));
     if (!split_port(view_skip(authority, at), &host_text, &port_text))
-        reject_url("it contains no host");
-    copy_decoded(host, sizeof host, host_text, "it contains no host");
+        reject_url("it contains no valid host");
+    copy_decoded(host, sizeof host, host_text, "it contains no valid host");
     if (!view_number(port_text, 65535, &number) || number == 0)
         reject_url("the port must be 1 to 65535");
     copy_decoded(port, sizeof port, port_text, "the port must be 1 to 65535");

@@ -18,7 +18,7 @@
 struct redis_shared {
     _Atomic bool down;
     _Atomic bool logged_down;   /* the last message was "is unavailable" */
-    _Atomic size_t unanswered;  /* requests without Redis since "is back" */
+    _Atomic size_t unanswered;  /* requests without Redis, not logged yet */
     _Atomic unsigned address;   /* the last address that answered */
     _Atomic int64_t retry_at;   /* the next attempt while Redis is down */
     _Atomic int64_t replied_at; /* the last reply to any process; 0: none yet */
@@ -27,8 +27,8 @@ struct redis_shared {
 };
 
 struct redis_server {
-    /* All addresses of the host name: "localhost" is ::1 and 127.0.0.1, and
-       Redis may listen on one of them only. */
+    /* The first addresses of the host name: "localhost" is ::1 and 127.0.0.1,
+       and Redis may listen on one of them only. */
     struct redis_address {
         struct sockaddr_storage socket;
         socklen_t length;

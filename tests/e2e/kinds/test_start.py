@@ -122,7 +122,7 @@ def test_bad_redirects(binary: Path, without_redirects: Path) -> None:
     wrong = [(text, 1, "") for text in (*first, "/a /b\0\n", "/a /b 302 more")]
     wrong += [("# comment\n\n/a /b 200\n", 3, ""), ("/a /b\n/a /c\n", 2, "")]
     wrong += [("/a /b\n\n\n   # indented comment\n/c\n", 5, "")]
-    wrong += [("/a?b=1 /c", 1, "query"), ("/a /grüße", 1, "%XX")]
+    wrong += [("/a?b=1 /c", 1, "query"), ("/a /grüße", 1, "%XX"), ("/%zz /b", 1, "bad %XX")]
     for text, line, why in wrong:
         (without_redirects / "redirects").write_text(text, encoding="utf-8")
         message = _fails(binary, "--port", "0", "--root", str(without_redirects))

@@ -66,15 +66,15 @@ bool exchange_check_reply(struct exchange *exchange,
     if (reply == NULL || is_temporary(reply)) {
         response_unavailable(
             &exchange->response,
-            "The guestbook's database, Redis, cannot be reached now. Please "
-            "try again in a moment.");
+            "This request needs Redis, which is not available now. Please try "
+            "again in a moment.");
         return false;
     }
     if (!accepts(exchange, reply)) {
         response_error(
             &exchange->response, 502,
-            "The guestbook's database, Redis, sent a reply that this "
-            "server cannot use. The server's log gives the reason.");
+            "Redis sent a reply that this server cannot use. The server's log "
+            "gives the reason.");
         return false;
     }
     return true;

@@ -24,7 +24,7 @@ import (
 const remarksShown = 50
 
 // Unreachable is the text of the response with status 503 if Redis does not answer.
-const Unreachable = "The guestbook's database, Redis, cannot be reached now."
+const Unreachable = "This request needs Redis, which is not available now."
 
 // A Book is the guestbook. Any number of goroutines may use it at once.
 type Book struct {

@@ -8,7 +8,7 @@
  *     A --------+    +--------------+  epoll_wait  +----------------------+
  *     B --------+--> | watched set: | -----------> | for each ready one:  |
  *     C --------+    | A B C Redis  |  "A, Redis"  |   serve it until its |
- *     Redis ----+    +--------------+              |   next call sleeps   |
+ *     Redis ----+    +--------------+              |   call would sleep   |
  *                       ^                          +----------------------+
  *                       +--- epoll_ctl: only what changed ---+
  *

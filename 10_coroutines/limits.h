@@ -19,8 +19,8 @@
    across a smaller guard. */
 #define COROUTINE_GUARD  (32 * 1024)
 /* COROUTINE_HEAP is the heap memory of a coroutine: as much as a connection of
-   an event loop has.  COROUTINE_MEMORY adds the used pages of the stack, and
-   the kernel's memory for the connection. */
+   an event loop has.  COROUTINE_MEMORY is this memory, the used pages of the
+   stack, and the kernel's memory for the connection. */
 #define COROUTINE_HEAP   CONNECTION_MEMORY
 #define COROUTINE_MEMORY (24 * 1024)
 /* A stack and its guard are two mappings.  The kernel allows a process 65,530

@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> int:
         f"make serve SERVER={program}": "open it in a browser",
         f"make grade SERVER={folder.name}": "see its points and its faults",
         f"make timeline SERVER={program}": "see its system calls in order",
-        f'make test-all ARGS="--server {program}"': "run the tests of the seven servers",
+        f'make test-all ARGS="--server {program}"': "run all tests with this server",
     }
     width = max(map(len, lines))
     print(f"{folder.name}/main.c is yours.")

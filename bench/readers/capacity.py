@@ -127,7 +127,7 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
 
 
 def predictions(results: Results) -> Iterator[Prediction]:
-    """Yield the predicted and the best measured rate of each server, by conditions with nginx.
+    """Yield each server's predicted and best measured rate for each set of conditions with nginx.
 
     The prediction uses the CPU cost of a request with nginx and one instance, and the CPU limit of
     each host. The measured rate of one instance is not used.
@@ -198,8 +198,8 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
         out.print(f"[bold]{conditions.describe()}[/]: cost of a request", highlight=False)
         out.print(demand_table(costs))
         out.print(
-            f"Capacity of one-core hosts at a utilisation of at most {HEADROOM:.0%}; the number "
-            "includes nginx, servers and Redis:",
+            "Capacity of one-core hosts (nginx, servers and Redis together) at a utilisation of at "
+            f"most {HEADROOM:.0%}:",
             highlight=False,
         )
         out.print(fleet_table(costs, fleets))

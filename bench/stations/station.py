@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Start, observe and end the servers, nginx and Redis of one host.
 
-The sweep uses a `LocalStation` in its own process for its machine. With several hosts, the agent of
-each other host has one, and the sweep calls its methods through `RemoteStation` (`agent`).
+On its own machine the sweep calls a `LocalStation` directly, without an agent process. With several
+hosts, the agent of each other host has one, and the sweep calls its methods through `RemoteStation`
+(`agent`).
 
 The calls of a run in order: start_slow_redis if needed, start_servers, start_balancer and make_room
 if needed, begin, look during the load, end, stop_run. Redis runs until `close`.

@@ -17,7 +17,8 @@
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
        instead.  On main()'s stack the first field is next to the frames of
-       called functions.  So the kernel copies fewer pages for a child of 02. */
+       called functions.  A child of 02 writes to both, so the kernel copies
+       fewer pages. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;

@@ -87,7 +87,7 @@ static ssize_t scan_number(struct view input, int64_t *number) {
     return (ssize_t)end + 2;
 }
 
-/* Scans the beginning of a reply: a type, and the number's line, if any. */
+/* Scans a reply's type, and the number and CR LF after it, if any. */
 static ssize_t scan_line(struct resp_scan *scan, struct view input) {
     int64_t number;
 

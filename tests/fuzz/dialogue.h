@@ -16,7 +16,7 @@ struct dialogue {
     struct buffer delivered; /* all that was received */
     size_t start;            /* offset of this request in `delivered` */
     struct buffer out;       /* bytes that this exchange has sent */
-    struct buffer all;       /* final responses; early ones only as "refused" */
+    struct buffer all;       /* responses; "refused" replaces an early one */
     struct buffer replies;   /* all replies of Redis to this connection */
     bool may_keep;           /* the last answer to NEED_KEEP */
     int64_t visitor;         /* the number in Redis' reply; 0: none */

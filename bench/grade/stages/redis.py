@@ -43,7 +43,7 @@ CROWD, CUTS, LOSSES = 150, 5, 5
 DELAY_MS = 40.0
 """The delay of each reply, so that many requests overlap."""
 UNUSED_SECONDS = 0.1
-"""After this idle time, a server checks its Redis connection before use (REDIS_CHECK_AFTER)."""
+"""More than REDIS_CHECK_AFTER: 01 to 05 check a connection to Redis that was idle for so long."""
 ROUNDS = 4
 PARKED, PARKED_SECONDS = 140, 2.0
 """More clients than REDIS_NEW_AT_ONCE (lib/config.h), and the time limit for each client's page."""

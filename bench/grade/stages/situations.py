@@ -116,7 +116,7 @@ class Actor:
         self._send(name, data, SMALL_BUFFER)
 
     def _read(self, name: bytes, _: bytes) -> bytes:
-        if name not in self.clients:  # the last response has announced the end
+        if name not in self.clients:  # its connection has ended
             return b""
         try:
             answer = self.clients[name].answer(self._methods[name])

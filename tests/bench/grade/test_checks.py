@@ -262,7 +262,7 @@ def test_a_cause_is_judged_before_its_consequences(
 
 
 def test_checks_that_run_at_the_same_time_share_no_redis(tmp_path: Path) -> None:
-    """Each parallel check has its own Redis, which ends with the check."""
+    """Parallel checks share no Redis; an additional Redis ends with its check."""
     watch = SignalWatch()
     with own_redis(watch) as store:
         shared = Scene(None, None, watch, tmp_path, redis=store, dice=random.Random())  # type: ignore[arg-type]

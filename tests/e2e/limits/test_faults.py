@@ -86,7 +86,7 @@ class Session:
         return outcomes
 
     def _assert_right(self, response: Response, status: int, what: object) -> None:
-        """Assert that a response has this status, and this body or target, or the remarks."""
+        """Assert the status, and `what`: PAGE, a body, the target of a redirect, or None (any)."""
         assert response.status == status, response.head
         if what == PAGE:
             assert remarks(response.text) == ["two - Bob", "one - Ann"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Faults of system calls at the start: a server starts completely, or prints the reason and exits
-with status 1. The start includes the first connection to Redis, at the first request that needs
-Redis. If the connection fails, the response has an error status, no socket is left, and the next
-connection succeeds. (The server of test_faults.py already has a connection to Redis.)
+with status 1. The tests include the first connection to Redis, which the first request that needs
+Redis opens. If the connection fails, the response has an error status, no socket is left, and the
+next connection succeeds. (The server of test_faults.py already has a connection to Redis.)
 """
 
 import contextlib

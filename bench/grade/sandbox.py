@@ -27,8 +27,10 @@ INSIDE = "ZEROHTTPD_GRADE_INSIDE"
 OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
 WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
 """`user` needs no root rights, but a kernel that allows unprivileged user namespaces."""
-FIRST_USER, USERS = 61_184, 4_000  # `lane` is added
-"""User IDs that no account has: systemd reserves them for services with a dynamic user."""
+FIRST_USERS = {True: range(1_000_000_000, 1_800_000_000), False: range(61_184, 65_184)}
+"""User IDs that no account has, to which the lane is added. systemd reserves the first range for
+containers, the second one for services. The kernel counts the tasks of a user in all namespaces, so
+two examinations must not have the same ID. False: many containers have no larger ID than 65,535."""
 MEMORY = 512 << 20
 """The bytes that all processes of a server together may use (`GradedServer.memory`)."""
 REDIS_PASSWORD = secrets.token_urlsafe(16)
@@ -125,7 +127,8 @@ def _nobodys(lane: int) -> int:
     """Return the ID of a user without processes, plus `lane`. The grader kills its processes."""
     if lane:
         return _nobodys(0) + lane
-    while processes_of(number := FIRST_USER + secrets.randbelow(USERS)):
+    has_all = Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
+    while processes_of(number := secrets.choice(FIRST_USERS[has_all])):
         pass
     return number
 

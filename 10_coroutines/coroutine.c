@@ -59,7 +59,7 @@ static struct {
     size_t waiting;
     size_t alive;
     int64_t (*service)(void); /* NULL: there is none */
-    struct cached_time *time; /* begins a round in each iteration */
+    struct cached_time *time; /* each loop iteration changes its `round` */
     struct coroutine *unused; /* the stack returned last is used first */
     size_t unused_count;
     int64_t unmap_at; /* when the next unused stacks are unmapped */

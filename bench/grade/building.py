@@ -53,7 +53,7 @@ LINKER_OPTION = re.compile(r"-pthread|-l[A-Za-z0-9_+.-]+|-Wl(,--wrap=[A-Za-z0-9_
 PREBUILT = (b"\x7fELF", b"!<arch>", b"!<thin>", b"gpch")
 """First bytes of programs and objects, of archives of objects, and of gcc's precompiled headers."""
 ASSEMBLER = re.compile(r"\b_*asm_*\b(?!/)|\b_*section_*\s*\(\s*\"")
-"""Finds assembler code, and the attribute that puts data into a section, e.g. of code."""
+"""Finds assembler code, and attributes that can put data into the section of the code."""
 
 
 class NotBuilt(Exception):

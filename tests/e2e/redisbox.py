@@ -37,8 +37,7 @@ class RedisClient(redis.Redis):
         self.port = port
         self.database = database
         self.url = f"redis://127.0.0.1:{port}/{database}"
-        # Try once more, without a pause. By default redis-py pauses for seconds between three
-        # tries.
+        # Try once more, without a pause. By default redis-py tries ten times more, with pauses.
         tries = Retry(NoBackoff(), 1)
         super().__init__(
             port=port,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""For each request of the tables, all servers send the same, correct bytes. A server with blocking
-I/O and a server with an event loop also get most requests in pieces, and with HEAD instead of GET.
-The fields Date and Connection may differ and are not compared.
+"""For each request of cases.py and cases.txt, all servers send the same, correct bytes. A server
+with blocking I/O and a server with an event loop also get most requests in pieces, and with HEAD
+instead of GET. The fields Date and Connection may differ and are not compared.
 """
 
 import contextlib

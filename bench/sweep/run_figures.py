@@ -50,7 +50,8 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
     quota = run.conditions.quota
     uses = _uses(loaded.hosts) if quota else []
-    if shares := [each for use in uses for each in _shares_of_quota(use, quota, seconds)]:
+    shares = [each for use in uses for each in _shares_of_quota(use, quota, seconds)]
+    if shares:
         run.process.quota_used = round(max(used for used, _ in shares), 4)
         run.process.throttled_share = round(max(throttled for _, throttled in shares), 4)
     run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, loaded.wall))]

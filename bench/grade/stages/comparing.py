@@ -237,14 +237,13 @@ class Pair:
     def explained(self, sent: Sent, mine: bytes, its: bytes, sure: bool = True) -> Failed:
         """Return `sent.difference(...)`; for a single request, find the cause."""
         failed, got = sent.difference(mine, its, sure), Response.of(mine)
-        is_reset = mine.endswith(BROKEN) and not its.endswith(BROKEN)
-        if len(sent.parts) > 1 or (sent.cuts and not (got and is_reset)):
+        if len(sent.parts) > 1 or (sent.cuts and not (got and resets(mine, its))):
             return failed
         is_cut = not got or failed.fault == "short-write"
         if is_cut and all(self.is_right_open(sent, its) for _ in range(6)):
             failed.fault = "drops-half-closed"
             failed.seen += "; a client that does not end its side (FIN) gets the correct response"
-        elif is_reset:
+        elif resets(mine, its):
             failed.fault = "resets"
         elif got and not mine.endswith(OPEN):
             self.mine.stop()
@@ -346,6 +345,11 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
     )
 
 
+def resets(mine: bytes, its: bytes) -> bool:
+    """Return whether only the graded server has reset the connection."""
+    return mine.endswith(BROKEN) and not its.endswith(BROKEN)
+
+
 def cause(data: bytes, mine: bytes, its: bytes, later: bool = False) -> FaultName:
     """Return the fault of a response that differs from the correct one. `data`: the request;
     `later`: whether a response preceded this one on the connection."""
@@ -363,9 +367,8 @@ def cause(data: bytes, mine: bytes, its: bytes, later: bool = False) -> FaultNam
     got, wanted, needs_redis = here.status, right.status, b" /g" in data.split(b"\r\n")[0]
     has_length = right.announced == whole
     stays = got == wanted and here.closes < right.closes
-    resets = mine.endswith(BROKEN) and not its.endswith(BROKEN)
     # After a reset the body may be cut off, although its announced length is right.
-    cut = resets and len(here.body) < whole == here.announced
+    cut = resets(mine, its) and len(here.body) < whole == here.announced
     found: list[tuple[bool, FaultName]] = [
         (wanted == 404 and got < 400, "wrong-answer"),
         (wanted in UNAVAILABLE and got < 400, "wrong-reply"),
@@ -376,7 +379,7 @@ def cause(data: bytes, mine: bytes, its: bytes, later: bool = False) -> FaultNam
         (got == wanted and here.closes > right.closes, "not-kept"),
         (needs_redis and REMARK in right.body and REMARK not in here.body, "no-redis"),
         (not cut and has_length and here.announced not in (None, len(here.body)), "wrong-length"),
-        (resets, "resets"),
+        (resets(mine, its), "resets"),
     ]
     return next((name for holds, name in found if holds), "wrong-answer")
 

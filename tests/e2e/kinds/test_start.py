@@ -149,9 +149,9 @@ class _Short(Server):
 @pytest.mark.shared_code
 def test_short_form(binary: Path, site: Path) -> None:
     port = str(free_port())
-    known = {(): "127.0.0.1:6379", ("localhost",): "localhost:6379", ("::1",): "[::1]:6379"}
-    for words, redis in (known | {("localhost:1",): "localhost:1"}).items():
-        with _Short(binary, site, "", (port, *words)) as server:
+    hosts = {"": "127.0.0.1:6379", "localhost": "localhost:6379", "localhost:1": "localhost:1"}
+    for host, redis in {**hosts, "::1": "[::1]:6379"}.items():
+        with _Short(binary, site, "", (port, host) if host else (port,)) as server:
             assert server.url == f"http://127.0.0.1:{port}/"
             assert server.banner["redis"] == f"redis://{redis}/0"
             assert fetch(server, "/t/digits.txt").status == 200

@@ -219,7 +219,12 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
         had_pages |= scene.until(lambda: scene.get("/guestbook").status == 200, RETRY_SECONDS)
         # The pages take too long with a slow Redis.
         paths = ["/guestbook"] if had_pages and not scene.slow else []
-        require_capacity(scene, seen, [*paths, *scene.site.small])
+        paths += scene.site.small
+        at_start = partial(
+            require_capacity, seen="the server was started", paths=paths, fault="few-at-once"
+        )
+        with scene.control(at_start, "on a new server"):
+            require_capacity(scene, seen, paths)
         scene.require_sleep(QUIET_SECONDS, seen)
         scene.interrupt()
     if scene.ended is None and not scene.end_by_itself(IDLE_END_SECONDS):
@@ -248,7 +253,9 @@ def require_end_of_head(scene: Scene) -> None:
             scene.talk(client, b"\r\n")
 
 
-def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
+def require_capacity(
+    scene: Scene, seen: str, paths: Iterable[str], fault: FaultName = "workers-stuck"
+) -> None:
     """Raise Failed unless all workers serve. One client for each worker (only one if the server
     serves one at a time) sends a request without its end. The last client sends the end first."""
     with ExitStack() as stack:
@@ -260,17 +267,17 @@ def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
         for number, (client, path) in enumerate(reversed(held), 1):
             what = f"{seen}; then {len(held)} clients sent half a request each; client {number}"
             try:
-                with scene.unanswered("workers-stuck", what, client.port, sure=False):
+                with scene.unanswered(fault, what, client.port, sure=False):
                     answer = scene.talk(client, b"\r\n")
             except Failed as failed:
-                if failed.fault == "workers-stuck":
+                if failed.fault == fault:
                     stack.close()
                     require_end_of_head(scene)
                 raise
             client.close()
             if answer.status != 200 and path == "/guestbook":
                 lent = redis_connections(scene)
-                fault: FaultName = "redis-leak" if lent >= WORKERS else "redis-not-back"
+                lost: FaultName = "redis-leak" if lent >= WORKERS else "redis-not-back"
                 told = f"{path} was answered {answer.status}; open Redis connections: {lent}"
-                raise Failed(fault, f"{seen}; {told}", client.port, sure=False)
+                raise Failed(lost, f"{seen}; {told}", client.port, sure=False)
             scene.require(Expected(path, b"", 200, scene.site.small.get(path)), answer)

@@ -6,15 +6,17 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 from bench.grade.building import Built, Expected
 from bench.grade.findings import Failed, FaultName
+from bench.grade.sandbox import Limits
 from bench.grade.server import GradedServer
 from bench.grade.threads import kept_lock
+from bench.host.process import StartError
 from bench.host.sockets import end
 from bench.load.client import Client, NoAnswer, NotHttp, Response, request
 from bench.records.words import plural
@@ -182,6 +184,33 @@ class Scene(GradedServer):
             if failed.fault == "no-answer" and (also_in_time or not failed.sure):
                 failed.fault, failed.seen, failed.port = fault, f"{seen} ({failed.seen})", port
                 failed.sure = failed.sure if sure is None else sure
+            raise
+
+    @contextlib.contextmanager
+    def control(self, usual: Callable[["Scene"], object], how: str) -> Iterator[None]:
+        """After a failure in the `with` block, call `usual` on a new server without limits: it
+        makes the same requests without this check's situation. If they fail, too, raise their
+        failure, because the situation is not the cause. `how`: e.g. "while no call failed"."""
+        same = self.dice.getstate()
+        try:
+            yield
+        except Failed as failed:
+            self.alive()
+            failed.locked = failed.locked or kept_lock(self.pids())
+            self.stop()
+            self.redis.prepare()
+            self.dice.setstate(same)
+            new = replace(self.of(self.server), limits=Limits(), trace=None, gives_up="crash")
+            try:
+                with new.started(), new.guarded():
+                    usual(new)
+            except StartError:
+                pass
+            except Failed as plain:
+                if not plain.locked:
+                    plain.proof = f"the same requests, {how}", [plain.seen]
+                plain.afterwards = True
+                raise plain from failed
             raise
 
     def together(self, what: Sequence[Callable[[], Found]]) -> list[Found]:

@@ -2,13 +2,14 @@
 """Check that the server ends correctly after SIGTERM."""
 
 from contextlib import ExitStack
+from functools import partial
 
 from bench.grade.building import Expected
 from bench.grade.findings import Failed
 from bench.grade.inspection import require_few
 from bench.grade.scene import CLOSE, FORM, Scene
 from bench.grade.server import WORKERS, fault_of_end
-from bench.grade.stages.clients import SETTLE_SECONDS, Half, finish, hold, slowly
+from bench.grade.stages.clients import SETTLE_SECONDS, USUAL, Faults, Half, finish, hold, slowly
 from bench.grade.stages.redis import redis_silent
 from bench.host.process import StartError
 from bench.load.client import request
@@ -19,10 +20,26 @@ WAITING = 6
 END_SECONDS = 9
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and 4 s for a busy machine."""
 PAGE = Expected("a page that waited for Redis", request("GET", "/guestbook", CLOSE), 200)
+STOPPED: Faults = ("cuts-off", "cuts-off")
+WHEN = {STOPPED: "when SIGTERM came, ", USUAL: ""}
+"""The beginning of a finding: the faults USUAL mean that no signal was sent."""
+WITHOUT = "without SIGTERM"
 
 
 def finishes(scene: Scene) -> None:
     """Clients that are in the middle of a request or response at SIGTERM are served."""
+    with scene.control(partial(in_flight, faults=USUAL), WITHOUT):
+        in_flight(scene, STOPPED)
+    with (
+        scene.of(scene.server).started() as again,
+        again.control(partial(waits_for_page, faults=USUAL), WITHOUT),
+    ):
+        waits_for_page(again, STOPPED)
+
+
+def in_flight(scene: Scene, faults: Faults) -> None:
+    """Send SIGTERM (unless the faults are USUAL) while clients are in the middle of a request or
+    response. Raises Failed unless all clients are served."""
     path, content = scene.site.big
     one, closing = (scene.site.file(scene.site.first, *fields) for fields in ((), (CLOSE,)))
     with ExitStack() as stack:
@@ -41,58 +58,65 @@ def finishes(scene: Scene) -> None:
             queued = stack.enter_context(scene.clients(WAITING, closing.data))
             more = [Half(reader, Expected(path, b"", 200, content), b""), Half(asking, PAGE, b"")]
             more += [Half(client, closing, b"") for client in queued]
-        stop(scene)
-        if kept is not None and not scene.talk(kept, one.data[-2:], fault="cuts-off").closes:
+        stop(scene, faults)
+        answer = scene.talk(kept, one.data[-2:], fault=faults[0]) if kept else None
+        if kept and answer and faults == STOPPED and not answer.closes:
             seen = "a client had sent half a request when SIGTERM came"
             told = "its response had no Connection: close"
             raise Failed("keeps-at-end", f"{seen}; {told}", kept.port)
-        seen = f"{len(held)} clients had sent half a request when SIGTERM came"
+        seen = f"{WHEN[faults]}{len(held)} clients had sent half a request"
         if scene.several:
             seen += ", one was reading a large file slowly, one waited for a page from Redis, and "
             seen += f"{WAITING} had sent their requests later"
-        finish(scene, [*held, *more], "cuts-off", seen, wrong="cuts-off")
-        scene.require_end("all requests were answered, and only idle clients were left", sure=False)
-    finishes_last(scene)
+        finish(scene, [*held, *more], faults[0], seen, faults[1])
+        if faults == STOPPED:
+            what = "all requests were answered, and only idle clients were left"
+            scene.require_end(what, sure=False)
 
 
-def stop(scene: Scene) -> None:
-    """Wait, send SIGTERM, wait again, and let Redis continue."""
+def stop(scene: Scene, faults: Faults) -> None:
+    """Wait, send SIGTERM (unless the faults are USUAL), wait again, and let Redis continue."""
     scene.watch.sleep(SETTLE_SECONDS)
-    scene.tell_to_stop()
+    if faults == STOPPED:
+        scene.tell_to_stop()
     scene.watch.sleep(SETTLE_SECONDS)
     scene.redis.go_on()
 
 
-def finishes_last(scene: Scene) -> None:
+def waits_for_page(scene: Scene, faults: Faults) -> None:
     """A client that waits for a page with data from Redis at SIGTERM gets the page."""
-    seen = "the only client waited for a page from Redis when SIGTERM came"
-    with (
-        scene.of(scene.server).started() as again,
-        redis_silent(again),
-        again.clients(1, PAGE.data) as (asking,),
-    ):
-        stop(again)
-        finish(again, [Half(asking, PAGE, b"")], "cuts-off", seen, wrong="cuts-off")
+    seen = f"{WHEN[faults]}the only client waited for a page from Redis"
+    with redis_silent(scene), scene.clients(1, PAGE.data) as (asking,):
+        stop(scene, faults)
+        finish(scene, [Half(asking, PAGE, b"")], faults[0], seen, faults[1])
 
 
 def waiting(scene: Scene) -> None:
     """The server serves clients that sent requests before SIGTERM but were accepted later, and a
     client whose request was incomplete at SIGTERM."""
+    with scene.control(partial(accepted_later, faults=USUAL), WITHOUT):
+        accepted_later(scene, STOPPED)
+
+
+def accepted_later(scene: Scene, faults: Faults) -> None:
+    """Send SIGTERM (unless the faults are USUAL) while the server is stopped and clients wait.
+    Raises Failed unless all clients are served."""
     one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
     scene.ask(one.data)
     seen = (
-        "a client had sent half a request. While the server was stopped (SIGSTOP), "
-        f"{WAITING} clients sent requests and SIGTERM was sent. The server continued "
-        "(SIGCONT), and the first client sent the rest"
+        f"{WHEN[faults]}a client had sent half a request, and {WAITING} clients had sent requests "
+        "while the server was stopped (SIGSTOP); the server continued (SIGCONT), and the first "
+        "client sent the rest"
     )
     with ExitStack() as stack:
         held = stack.enter_context(hold(scene, int(scene.several)))
         with scene.suspended(scene.pids()):
             clients = stack.enter_context(scene.clients(WAITING, one.data))
-            scene.tell_to_stop()
+            if faults == STOPPED:
+                scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
         halves = [*(Half(client, one, b"") for client in clients), *held]
-        finish(scene, halves, "cuts-off", seen, "cuts-off")
+        finish(scene, halves, faults[0], seen, faults[1])
 
 
 def ends(scene: Scene) -> None:

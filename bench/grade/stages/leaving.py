@@ -31,7 +31,9 @@ from bench.grade.server import LOOK_SECONDS, WORKERS, in_words
 from bench.grade.stages.clients import (
     PAGE,
     SETTLE_SECONDS,
+    USUAL,
     WATCHED_SECONDS,
+    Faults,
     crowd,
     finish,
     hold,
@@ -231,7 +233,9 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
 
 
 def workers_die(scene: Scene) -> None:
-    """Kill all processes except the first. The server must reap them, and serve clients again."""
+    """Kill all processes except the first. The server must reap them, serve clients again, and
+    start as many workers as before."""
+    before = scene.tasks()
     for _ in range(3):
         one = sorted(set(scene.pids()) - {scene.pid})[:1]
         scene.kill(one)
@@ -247,6 +251,9 @@ def workers_die(scene: Scene) -> None:
     seen = f"all {len(killed)} worker processes were killed; the next client got no response"
     with scene.unanswered("worker-not-replaced", f"{seen} within {late}", sure=True):
         scene.file()
+    if not scene.until(lambda: scene.tasks() >= before):
+        seen = f"all {len(killed)} worker processes were killed; {late} later {scene.tasks()} of "
+        raise Failed("worker-not-replaced", f"{seen}{before} processes and threads were there")
 
 
 def memory(scene: Scene) -> None:
@@ -298,17 +305,25 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
         f"{min(grown) >> 10} to {max(grown) >> 10} KB a round"
     )
     # A thread that serves its first client in a late round uses new memory; a leak grows evenly.
-    raise Failed("memory-leak", seen, sure=max(grown) < 4 * min(grown))
+    if max(grown) < 4 * min(grown):
+        raise Failed("memory-leak", seen)
 
 
 def limit(scene: Scene) -> None:
     """The server serves more clients at the same time than processes and threads are allowed."""
     if user() is None:
         raise NotHere("only root can limit the server's processes without limiting the grader's")
-    data = request("GET", scene.site.first, CLOSE)
     # A longer timeout distinguishes a late response from a missing one.
     scene.timeout *= 3
     scene.gives_up = "dies-at-limit"
+    with scene.control(partial(halves, fault="fails-under-load"), "without this limit"):
+        halves(scene, "dies-at-limit", f"{FEW_TASKS.tasks} processes and threads are allowed; ")
+
+
+def halves(scene: Scene, fault: FaultName, limit: str = "") -> None:
+    """Many clients send the last bytes of their requests at the same time. Raises Failed unless all
+    get a response. `limit`: the limit in words."""
+    data = request("GET", scene.site.first, CLOSE)
 
     def rest(client: Client) -> str:
         try:
@@ -328,32 +343,40 @@ def limit(scene: Scene) -> None:
     scene.alive()
     seen = f"{CROWD} clients connected at the same time"
     if failed := Counter(came) - Counter({"200": CROWD}):
-        seen += f", and {FEW_TASKS.tasks} processes and threads are allowed; results: "
-        raise Failed("dies-at-limit", seen + ", ".join(f"{n} {what}" for what, n in failed.items()))
+        results = ", ".join(f"{n} {what}" for what, n in failed.items())
+        raise Failed(fault, f"{limit}{seen}; results: {results}")
     if share > scene.most_share:
-        seen += ", with few processes and threads allowed; while some clients waited, "
-        raise Failed("spins", f"{seen}{in_words(share)}", sure=False)
+        seen = f"{limit}{seen}; while some of them waited, {in_words(share)}"
+        raise Failed("spins", seen, sure=False)
 
 
 def at_descriptor_limit(scene: Scene) -> None:
     """More clients connect than descriptors are allowed, and each sends half a request. The server
     must sleep, and then answer all clients, although files and Redis need descriptors, too."""
     scene.gives_up = "dies-at-limit"
-    crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left")
-    limit = f"with {FEW_DESCRIPTORS.descriptors} descriptors, {MORE} clients at once"
-    page = replace(PAGE, name=f"{limit} requested the guestbook, which")
-    with hold(scene, MORE, page) as held:
-        scene.require_sleep(WATCHED_SECONDS, f"{limit} sent half a request and were silent")
-        for half in held:
-            half.client.send(half.rest)
-        asked = [half._replace(rest=b"") for half in held]
-        finish(
-            scene, asked, "dies-at-limit", f"{limit} requested the guestbook", "no-descriptor-left"
-        )
+    with scene.control(partial(halves_and_pages, faults=USUAL), "without this limit"):
+        halves_and_pages(scene, ("dies-at-limit", "no-descriptor-left"), FEW_DESCRIPTORS)
     scene.file()
     # Only event loops must pass `stay`: a pool may keep one connection for each worker.
     if scene.stalled_by == "none" and scene.tasks() == 1:
         stay(scene)
+
+
+def halves_and_pages(scene: Scene, faults: Faults, limits: Limits | None = None) -> None:
+    """Many clients (MORE) send half a request for a file, and then others for the guestbook. The
+    server must sleep, and then answer all. `limits`: for the finding."""
+    crowd(scene, MORE, WATCHED_SECONDS, *faults)
+    limit = f"with {limits.descriptors} descriptors, {MORE}" if limits else f"{MORE}"
+    page = replace(PAGE, name=f"{limit} clients at once requested the guestbook, which")
+    with hold(scene, MORE, page) as held:
+        silent = f"{limit} clients at once sent half a request and were silent"
+        scene.require_sleep(WATCHED_SECONDS, silent)
+        for half in held:
+            half.client.send(half.rest)
+        asked = [half._replace(rest=b"") for half in held]
+        finish(
+            scene, asked, faults[0], f"{limit} clients at once requested the guestbook", faults[1]
+        )
 
 
 def stay(scene: Scene) -> None:
@@ -369,10 +392,22 @@ def stay(scene: Scene) -> None:
 
 
 def require_served(scene: Scene, seen: str) -> None:
-    """Raise Failed unless each of ACCEPTS clients gets a file. `seen`: how accept() fails."""
-    with scene.unanswered("interrupted-call", seen, sure=False):
+    """Raise Failed unless each of ACCEPTS clients gets a file, and the server's processes continue.
+    `seen`: how accept() fails."""
+
+    def files(scene: Scene, fault: FaultName = "workers-end") -> None:
+        before = set(scene.pids())
         for _ in range(ACCEPTS):
             scene.file()
+        if ended := before - set(scene.pids()):
+            served = f"{ACCEPTS} clients came; {len(ended)} of {len(before)} processes ended"
+            raise Failed(fault, served)
+
+    with (
+        scene.control(files, "while no call failed"),
+        scene.unanswered("interrupted-call", seen, sure=False),
+    ):
+        files(scene, "interrupted-call")
 
 
 def refused(scene: Scene) -> None:
@@ -396,8 +431,4 @@ def accepts(scene: Scene) -> None:
     if is_edge_triggered(scene):
         raise NotHere("with EPOLLET accept() returns EAGAIN only if no client waits")
     seen = "every second call of accept() returned EAGAIN, as after its receive timeout"
-    before = set(scene.pids())
     require_served(scene, seen)
-    if ended := before - set(scene.pids()):
-        what = f"{len(ended)} of {len(before)} processes ended"
-        raise Failed("interrupted-call", f"{seen}; {what}")

@@ -12,7 +12,7 @@ from bench.grade.building import COMPILE_SECONDS, NotBuilt, can_build
 from bench.grade.findings import SANITIZER, Failed, FaultName, NotHere, build_failure
 from bench.grade.sandbox import Limits
 from bench.grade.scene import FORM, INVALID, SMALL_BUFFER, Scene
-from bench.grade.server import ENDED_BY
+from bench.grade.server import fault_of_end
 from bench.grade.stages.clients import hold, leave, mixture
 from bench.grade.stages.comparing import Requests, Sent, responses
 from bench.grade.stages.redis import after_errors, redis_gone, redis_silent
@@ -132,7 +132,7 @@ def sanitized(scene: Scene) -> str:
         raise Failed(fault, seen, proof=(SANITIZER, _pieces(said)))
     # If the server had to be killed at its end, another check reports this.
     if slow.ended is not None and slow.ended.status not in (0, REPORTED, -signal.SIGKILL):
-        fault = ENDED_BY.get(-(slow.ended.status or 0), "crash")
+        fault = fault_of_end(slow.ended.status, "bad-status" if slow.told else "crash")
         raise Failed(fault, f"the server with {sanitizer.name} {slow.ended.describe()}")
     return note
 

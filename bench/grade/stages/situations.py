@@ -19,6 +19,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from redis import Redis
 
+from bench.grade.differences import OPEN, UNAVAILABLE, cause, difference
 from bench.grade.findings import Failed, FaultName
 from bench.grade.inspection import can_look, require_closed, useless_descriptors
 from bench.grade.sandbox import REDIS_PASSWORD, apart, confined
@@ -26,13 +27,9 @@ from bench.grade.scene import SMALL_BUFFER, Scene, rejects_valid
 from bench.grade.stages.comparing import (
     DATE,
     KEPT,
-    OPEN,
-    UNAVAILABLE,
     Pair,
     Sent,
     beside_reference,
-    cause,
-    difference,
     own_folder,
     responses,
 )
@@ -287,7 +284,12 @@ def take(
         failed = difference(step, fault, here, right, sure=not (late or waits))
         # A new connection may get another worker, whose Redis connection may work.
         explained = status_of(wrong) in UNAVAILABLE or (fault == usual == "redis-not-back")
-        if verb == b"ask" and is_kept and not explained:
+        if (
+            verb == b"ask"
+            and is_kept
+            and not explained
+            and fault not in ("short-write", "not-kept")
+        ):
             alone = Response.of(responses(pair.mine, Sent([others])))
             if is_like(alone, wanted) and not is_like(alone, wrong):
                 failed.fault = "state-left"

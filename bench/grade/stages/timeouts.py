@@ -16,6 +16,7 @@ from bench.grade.scene import CLOSE, FORM, INVALID, SMALL_BUFFER, Scene
 from bench.grade.server import LOOK_SECONDS, WORKERS, meanwhile
 from bench.grade.stages.clients import (
     SETTLE_SECONDS,
+    USUAL,
     WATCHED_SECONDS,
     Faults,
     Half,
@@ -143,7 +144,18 @@ def disconnected(
     scene.alive()
     late = f"was still connected after {time.monotonic() - begun:.0f} s"
     seen = f"with --time-scale {TIME_SCALE} a client may take 1 s; a client that {did} {late}"
+    require_closes(scene, seen)
     raise Failed(fault, seen, client.port)
+
+
+def require_closes(scene: Scene, seen: str) -> None:
+    """Raise Failed if the server does not even close a connection after Connection: close.
+    `seen`: a client that was not disconnected after its timeout."""
+    with scene.client() as client:
+        scene.talk(client, request("GET", scene.site.first, CLOSE))
+        if not scene.until(partial(scene.let_go, client.port)):
+            also = "a client that had sent Connection: close was not disconnected either"
+            raise Failed("never-closes", f"{seen}; {also}", client.port)
 
 
 def cut_off(scene: Scene) -> str | None:
@@ -205,20 +217,21 @@ def require_let_go(scene: Scene, client: Client, did: str) -> None:
     """Raise Failed if the server keeps a client's descriptor. `did`: the client's actions."""
     if not scene.until(partial(scene.let_go, client.port)):
         seen = f"with --time-scale {TIME_SCALE}, {did}"
-        late = f"{scene.timeout:.0f} s later the server still had its descriptor"
-        raise Failed("no-timeout", f"{seen}; {late}", client.port)
+        late = f"{seen}; {scene.timeout:.0f} s later the server still had its descriptor"
+        require_closes(scene, late)
+        raise Failed("no-timeout", late, client.port)
 
 
-def in_use(scene: Scene) -> None:
+def in_use(scene: Scene, pause: float = USE_SECONDS, fault: FaultName = "cuts-early") -> None:
     """A connection with many requests stays open for longer than an idle connection. Each response
-    has the date of its request."""
+    has the date of its request. `fault`: the fault if a response is missing."""
     with scene.client() as client:
         for number in range(USES):
             # On a busy machine the pause may be longer than the server's timeout.
-            seen = f"requests came every {USE_SECONDS} s; request {number + 1}"
-            fault: FaultName = "cuts-early" if number else "no-answer"
+            seen = f"requests came every {pause} s; request {number + 1}"
             sent = int(time.time() - 0.05)  # time(2) may lag by one tick of the kernel
-            with scene.unanswered(fault, f"{seen} was not answered", client.port, sure=False):
+            late = f"{seen} was not answered"
+            with scene.unanswered(fault if number else "no-answer", late, client.port, sure=False):
                 answer = scene.talk(client, request("GET", scene.site.first))
             if answer.date is None or not sent <= answer.date <= time.time():
                 old = f"{seen} was answered with Date: {answer.field('Date')}"
@@ -226,11 +239,18 @@ def in_use(scene: Scene) -> None:
                 raise Failed("bad-head", f"{old}; it was sent at {now} GMT", client.port)
             if answer.closes:
                 return
-            scene.watch.sleep(USE_SECONDS)
+            scene.watch.sleep(pause)
 
 
 def early(scene: Scene) -> None:
     """No client is disconnected early: in a head, in a body, between requests, without reading."""
+    with scene.control(partial(pausing, pauses=False), "without pauses"):
+        pausing(scene, pauses=True)
+
+
+def pausing(scene: Scene, pauses: bool) -> None:
+    """Clients pause for less than their timeout, or do not pause. Raises Failed if a client does
+    not get its response."""
     one, big = scene.site.file(scene.site.first), scene.site.big[0]
     form = request("POST", "/guestbook", CLOSE, FORM, body=b"guest-name=&guest-remarks=")
     empty = Expected("an empty form", form, 400)
@@ -250,10 +270,12 @@ def early(scene: Scene) -> None:
                 waiting.append((pause, did, Half(client, right, rest)))
         begun = time.monotonic()
         for pause, did, half in waiting:
-            scene.watch.sleep(max(0.0, begun + pause - time.monotonic()))
-            seen = f"a client {did} for {pause} s, less than its timeout; then it got no response"
-            fault: FaultName = "cuts-early" if half.rest else "cuts-slow-reader"
-            complete(scene, half, fault, seen, fault)
+            seen, faults = f"a client {did}; then it got no response", USUAL
+            if pauses:
+                scene.watch.sleep(max(0.0, begun + pause - time.monotonic()))
+                seen = f"for {pause} s, less than its timeout, {seen}"
+                faults = ("cuts-early",) * 2 if half.rest else ("cuts-slow-reader",) * 2
+            complete(scene, half, faults[0], seen, faults[1])
 
 
 def time_out_together(scene: Scene) -> None:
@@ -263,6 +285,7 @@ def time_out_together(scene: Scene) -> None:
         ports = [half.client.port for half in held]
         if not scene.until(lambda: all(map(scene.let_go, ports)), CUT_OFF_SECONDS):
             late = f"{CUT_OFF_SECONDS:.0f} s later the server still had some of their descriptors"
+            require_closes(scene, f"{seen}; {late}")
             raise Failed("no-timeout", f"{seen}; {late}", sure=False)
         seen += " and were disconnected after their timeout; the next client"
         with scene.unanswered("workers-stuck", seen, sure=False):
@@ -304,7 +327,15 @@ def takes_nothing(scene: Scene) -> str | None:
 
 def reads_slowly(scene: Scene) -> None:
     """Clients that read slowly but steadily get the whole file and the whole page."""
-    in_use(scene)
+    with scene.control(partial(in_use, pause=0, fault="no-answer"), "without pauses"):
+        in_use(scene)
+    with scene.control(partial(sipping, slowly=False), "without pauses"):
+        sipping(scene, slowly=True)
+
+
+def sipping(scene: Scene, slowly: bool) -> None:
+    """Clients read the big file and, if the server serves several clients, a long page, slowly or
+    without pauses. Raises Failed if bytes are missing or wrong."""
     path, content = scene.site.big
     paths = [path]
     if scene.several:
@@ -312,7 +343,7 @@ def reads_slowly(scene: Scene) -> None:
             # The page with these remarks exceeds a send buffer: '"' becomes six characters in HTML.
             redis.rpush("guestbook_remarks", *['"' * 15_000] * REMARKS_SHOWN)
         paths += [path, "/guestbook"]
-    received = scene.together([partial(_sip, scene, path) for path in paths])
+    received = scene.together([partial(_sip, scene, path, slowly) for path in paths])
     for asked, (port, data) in zip(paths, received, strict=True):
         answer = Response.of(data)
         there = len(answer.body) if answer else 0
@@ -321,25 +352,27 @@ def reads_slowly(scene: Scene) -> None:
             raise Failed("short-write", two, port)
         if asked == path and there < len(content):
             scene.alive()
+            seen = f"a client got only {there:,} bytes of {path}, which has {len(content):,}"
+            if not slowly:
+                raise Failed("short-write", seen, port, sure=False)
             seen = (
                 f"with --time-scale {TIME_SCALE} a client may read nothing for 1 s; a client "
-                f"waited {FIRST_SECONDS} s, then read {SIP >> 10} KB every {SIP_SECONDS} s, and "
-                f"got only {there:,} bytes of {path}, which has {len(content):,}"
+                f"waited {FIRST_SECONDS} s, then read {SIP >> 10} KB every {SIP_SECONDS} s; {seen}"
             )
             raise Failed("cuts-slow-reader", seen, port, sure=False)
         if answer and answer.status == HTTPStatus.OK and (answer.announced or 0) > there:
             late = f"with --time-scale {TIME_SCALE} a client waited {FIRST_SECONDS} s, and got only"
             got = f"{there:,} of the {answer.announced:,} bytes of the guestbook"
-            raise Failed("short-write", f"{late} {got}", port, sure=False)
+            raise Failed("short-write", f"{late} {got}" if slowly else got, port, sure=False)
 
 
-def _sip(scene: Scene, path: str) -> tuple[int, bytes]:
-    """Request a path, wait, and read: a file slowly but steadily, a page without pauses. Return the
-    client's port and all bytes."""
-    received, until = bytearray(), SIPPING_SECONDS if path in scene.site.big else 0
+def _sip(scene: Scene, path: str, slowly: bool) -> tuple[int, bytes]:
+    """Request a path, and read all bytes; return them after the client's port. If `slowly`, wait
+    first, and read a file slowly but steadily."""
+    received, until = bytearray(), SIPPING_SECONDS if slowly and path in scene.site.big else 0
     with scene.client(SIP) as client:
         client.send(request("GET", path, CLOSE))
-        scene.watch.sleep(FIRST_SECONDS)
+        scene.watch.sleep(FIRST_SECONDS if slowly else 0)
         begun = time.monotonic()
         with suppress(OSError):
             while piece := client.socket.recv(SIP):

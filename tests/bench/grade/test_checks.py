@@ -24,12 +24,13 @@ import redis
 from bench.grade import trying
 from bench.grade.attempts import CheckRunner, Trial, own_redis
 from bench.grade.building import BUILD_POINTS, Expected, make_site
+from bench.grade.differences import BROKEN, OPEN, REMARK, cause
 from bench.grade.findings import FAULTS, OVER, TEXTS, Failed, FaultFile, Grade
 from bench.grade.scene import Scene
 from bench.grade.server import TIMEOUT
 from bench.grade.stages import STAGES, comparing, situations
 from bench.grade.stages.clients import exchange, require_saved
-from bench.grade.stages.comparing import BROKEN, LARGE, OPEN, REMARK, Pair, Requests, Sent, cause
+from bench.grade.stages.comparing import Pair, Requests, Sent
 from bench.grade.stages.racing import MORE_TIMEOUT
 from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps, take
 from bench.grade.stages.situations import FILE as SITUATIONS
@@ -370,14 +371,24 @@ BAD = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 MISSING = b"HTTP/1.1 404 Not Found\r\n\r\n"
 CLOSES = GOOD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 UNAVAILABLE = BAD.replace(b"400", b"503")
-LARGE_FILE = GOOD.replace(b"1\r", b"%d\r" % (LARGE + 1)) + bytes(LARGE + 1)
+BODY = GOOD + b"x"
 
 
 @pytest.mark.parametrize(
     ("path", "mine", "its", "fault"),
     [
         (b"/", GOOD + b"x", GOOD + b"y", "wrong-answer"),
-        (b"/", GOOD, GOOD + b"y", "wrong-length"),
+        (b"/", GOOD, GOOD + b"y", "short-write"),
+        (b"/", GOOD.replace(b"1\r", b"2\r") + b"y", GOOD + b"y", "wrong-length"),
+        (b"/", BODY + b"y", BODY, "wrong-length"),
+        (b"/", BODY, BODY + BAD, "loses-pipelined"),
+        (b"/", BODY + GOOD, BODY + BAD, "believes-anything"),
+        (b"/", BODY + BAD[9:], BODY + BAD, "bad-head"),
+        (b"/", BODY + b"y" + BAD, BODY + BAD, "wrong-length"),
+        (b"/", BODY + BODY, BODY, "wrong-answer"),
+        (b"/", GOOD[:20], GOOD, "no-answer"),
+        (b"/", BODY, b"", "wrong-answer"),
+        (b"/guestbook", BODY, BAD + REMARK, "believes-anything"),
         (b"/", b"", GOOD, "no-answer"),
         (b"/", OPEN, GOOD, "no-answer"),
         (b"/", b"hello", GOOD, "bad-head"),
@@ -394,7 +405,7 @@ LARGE_FILE = GOOD.replace(b"1\r", b"%d\r" % (LARGE + 1)) + bytes(LARGE + 1)
         (b"/guestbook", GOOD, GOOD + REMARK, "no-redis"),
         (b"/", BAD.replace(b"Connection", b"X"), BAD, "never-closes"),
         (b"/", BAD.replace(b"Connection", b"X") + b"a form", BAD, "believes-anything"),
-        (b"/", LARGE_FILE[:-1] + OPEN, LARGE_FILE, "short-write"),
+        (b"/", GOOD + OPEN, BODY, "short-write"),
         (b"/", GOOD + b"x" + BROKEN, GOOD + b"x", "resets"),
         (b"/", GOOD + BROKEN, GOOD + b"x", "resets"),
         (b"/", GOOD + b"xy" + BROKEN, GOOD + b"x", "wrong-length"),
@@ -451,7 +462,7 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
         ("redis-not-back", BAD, GOOD, BAD, "wrong-answer"),
         (None, b"", GOOD + b"1x", GOOD + b"2x", "state-left"),
         (None, b"\n" + GOOD, GOOD, b"", "wrong-length"),
-        (None, LARGE_FILE[:-1] + OPEN, LARGE_FILE, b"", "short-write"),
+        (None, GOOD + OPEN, BODY, b"", "short-write"),
         ("redis-not-back", b"", GOOD, GOOD, "redis-not-back"),
         (None, GOOD + b"1x", GOOD + b"1y", GOOD + b"2y", "state-left"),
     ],

@@ -13,12 +13,13 @@ import pytest
 
 from bench.grade import trying
 from bench.grade.attempts import Attempt, CheckRunner, Trial, cause_of
-from bench.grade.findings import Failed, excerpt
+from bench.grade.differences import BROKEN, OPEN, difference
+from bench.grade.findings import Failed, FaultName, excerpt
 from bench.grade.scene import Scene
-from bench.grade.stages import redis as redis_checks
 from bench.grade.stages import situations
 from bench.grade.stages.answering import files
-from bench.grade.stages.comparing import BROKEN, OPEN, Requests, difference
+from bench.grade.stages.comparing import Requests
+from bench.grade.stages.leaving import FEW_TASKS
 from bench.grade.stages.racing import THREADS
 from bench.grade.stages.situations import Situation, act
 from bench.grade.trying import Stage, World
@@ -76,29 +77,31 @@ def test_redis_is_not_blamed_before_it_goes_down(
     assert came.items() >= usual.items()
 
 
-@pytest.mark.parametrize("lost", [True, False])
-def test_a_server_that_also_loses_clients_without_redis_fails_under_load(
-    monkeypatch: pytest.MonkeyPatch, lost: bool
+@pytest.mark.parametrize("also_lost", [True, False])
+def test_a_situation_is_no_cause_if_the_same_requests_fail_without_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, also_lost: bool
 ) -> None:
-    """A crowd of clients gets no response while Redis is silent. If clients that request files are
-    lost, too, the fault is the load."""
+    """After a failure, the same requests are sent to a new server without the situation and
+    without limits. If they fail, too, their failure is reported."""
+    monkeypatch.setattr(Scene, "started", contextlib.nullcontext)
+    redis: Any = SimpleNamespace(prepare=lambda: None)
+    scene = Scene(None, None, SignalWatch(), tmp_path, redis=redis, dice=random.Random())  # type: ignore[arg-type]
+    scene.limits, drawn = FEW_TASKS, []
 
-    def fails(*_: object) -> None:
-        raise Failed("redis-stops-all", "0 bytes")
+    def lose(scene: Scene, fault: FaultName, seen: str) -> None:
+        drawn.append((scene.dice.random(), scene.limits.tasks == FEW_TASKS.tasks))
+        if fault == "cuts-off" or also_lost:
+            raise Failed(fault, seen)
 
-    def finish(*words: Any) -> None:
-        if lost:
-            raise Failed(words[2], words[3])
+    def usual(new: Scene) -> None:
+        lose(new, "no-answer", "no byte came")
 
-    monkeypatch.setattr(redis_checks, "remarks_at_once", fails)
-    monkeypatch.setattr(redis_checks, "hold", lambda *_: contextlib.nullcontext([]))
-    monkeypatch.setattr(redis_checks, "finish", finish)
-    new: Any = SimpleNamespace(guarded=contextlib.nullcontext, stop=lambda: None, server="")
-    new.of = lambda _: SimpleNamespace(started=lambda: contextlib.nullcontext(new))
-    with pytest.raises(Failed) as found:
-        redis_checks.crowded(new)
-    assert found.value.fault == ("fails-under-load" if lost else "redis-stops-all")
-    assert bool(found.value.proof[1]) == lost
+    with pytest.raises(Failed) as found, scene.control(usual, "without SIGTERM"):
+        lose(scene, "cuts-off", "SIGTERM came")
+    assert drawn == [(drawn[0][0], True), (drawn[0][0], False)]
+    assert found.value.fault == ("no-answer" if also_lost else "cuts-off")
+    proof = ("the same requests, without SIGTERM", ["no byte came"]) if also_lost else ("", ())
+    assert found.value.proof == proof
 
 
 TRACED = """7 1000.5 +++ exited with 0 +++

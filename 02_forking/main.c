@@ -76,7 +76,7 @@ static void fork_child(struct worker *worker, const struct client *client) {
     pid_t child;
 
     cached_time_set(&worker->cached_time, time(NULL));
-    /* If no more processes are allowed, a process must end first. */
+    /* At the limit of processes fork() fails: retry until a process ends. */
     while ((child = children_fork(&children, &slot)) < 0 &&
            !server_is_out_of_time()) {
         shortage_report("processes");

@@ -92,7 +92,7 @@ static void begin_send(struct loop *loop, struct ring_conn *conn,
 static void drive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     struct pending pending;
-    int sends = 0; /* of a file: the head, then a piece */
+    int sends = 0; /* calls for a file: the head, then a piece */
 
     if (loop->ends)
         connection_abandon(connection);
@@ -324,8 +324,8 @@ static void cancel_operation(struct loop *loop, struct ring_conn *conn) {
     ring_cancel(&loop->ring, user_data_of(conn, conn->operation), 0);
 }
 
-/* Ends all connections, because the time is up.  A connection with an operation
-   in flight is closed when this operation is complete. */
+/* Ends all connections when STOP_TIMEOUT is over.  A connection with an
+   operation in flight is closed when this operation is complete. */
 static void end_all(struct loop *loop) {
     loop->ends = true;
     redis_pipeline_close(&loop->evented.redis);

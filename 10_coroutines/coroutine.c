@@ -410,7 +410,7 @@ static void unmap_stack(struct coroutine *coroutine) {
 }
 
 /* Unmaps half of the unused stacks.  Keeps the last stack, which
-   coroutine_reserve() may have reserved.  The number for each call is limited,
+   coroutine_reserve() may have reserved.  Unmaps at most STACKS_AT_ONCE stacks,
    because clients wait meanwhile. */
 static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)

@@ -62,8 +62,8 @@ static const struct architecture architecture = {
 };
 
 static struct server server;
-/* All coroutines share the worker: no code waits between setting its time and
-   using it. */
+/* All coroutines share this structure: no coroutine waits between setting
+   `cached_time` and using it. */
 static struct worker worker;
 static size_t room; /* the largest number of connections */
 
@@ -95,8 +95,8 @@ static bool has_room(void) {
     return false;
 }
 
-/* Returns the largest number of connections.  For CHILDREN_LIMIT of them, as
-   many as 04 can serve, a second descriptor is reserved, for a file. */
+/* Returns the largest number of connections.  A second descriptor, for a file,
+   is reserved for CHILDREN_LIMIT of them: as many as 04 can serve. */
 static size_t room_for_clients(void) {
     size_t most = limit_by_descriptors(CHILDREN_LIMIT, 1);
 

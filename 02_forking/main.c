@@ -35,8 +35,8 @@
  * which clients fail; then do the same with 04.  The commands:
  * docs/tutorial/book/02-forking.md.
  *
- * To see it: `strace -f -e trace=process ./forking`, and load a page: clone in
- * the parent, exit_group in the child, wait4 in the parent, for each client.
+ * To see it: `strace -f -e trace=process ./forking` shows for each client:
+ * clone in the parent, exit_group in the child, wait4 in the parent.
  */
 #include "config.h"
 #include "net/blocking.h"

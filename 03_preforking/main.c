@@ -34,8 +34,8 @@
  * What to try: delay Redis' replies by 5 ms, and use 1, 2, 10 and 100 workers.
  * The commands, and what to expect: docs/tutorial/book/03-preforking.md.
  *
- * To see it: `ss -tlnp 'sport = :8000'`, while it runs: one listening socket,
- * and 101 processes that share it.
+ * To see it: `ss -tlnp 'sport = :8000'`, while the server runs, shows one
+ * listening socket, and 101 processes that share it.
  */
 #include "config.h"
 #include "net/blocking.h"

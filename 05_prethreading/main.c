@@ -27,9 +27,9 @@
  * parent of 03 does.
  *
  * What does it cost?  A thread for each worker, created once, with a stack of
- * its own.  The kernel switches threads whenever one waits.  A switch is cheaper
- * than between processes, because the address space stays the same.  The
- * threads open as many connections to Redis as they use at the same time.
+ * its own.  The kernel switches threads whenever one waits.  A switch is
+ * cheaper than between processes, because the address space stays the same.
+ * The threads open as many connections to Redis as they use at the same time.
  * Locks cost, too: two for each connection (put, take), and one for each thread
  * that wakes.  A borrowed file costs two locks, and so does a page that asks
  * Redis.  A request after which the connection might be kept costs one.
@@ -45,8 +45,8 @@
  * What to try: start more clients than workers, and see where they wait, here
  * and in 03.  Commands and results: docs/tutorial/book/05-prethreading.md.
  *
- * To see it: `gdb -p $(pgrep -x prethreading) -batch -ex 'print queue.count'`,
- * with --workers 2 and five clients that have sent half a request: prints 3.
+ * To see it: `gdb -p $(pgrep -x prethreading) -batch -ex 'print queue.count'`
+ * prints 3 with --workers 2 and five clients that have sent half a request.
  */
 #include "config.h"
 #include "net/blocking.h"

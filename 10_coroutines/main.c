@@ -37,8 +37,8 @@
  * grow.  If a stack overflows, the guard below it ends the process and all its
  * connections.
  *
- * What to try: many half-done requests.  Compare the threads and the memory
- * that they need here, in 04 and in 07.  The commands and the results are in
+ * What to try: begin many requests, and finish none.  Compare the threads and
+ * the memory of this server, 04 and 07.  The commands and the results are in
  * docs/tutorial/book/14-coroutines.md.
  *
  * To see it: `gdb -p $(pgrep -x coroutines) -batch -ex 'tbreak redis_pool_call'

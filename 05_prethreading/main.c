@@ -125,9 +125,9 @@ static void queue_close(void) {
     pthread_cond_broadcast(&queue.changed);
 }
 
-/* Is no thread free for a connection that waits?  The queue alone does not show
-   this.  A free thread may not have woken yet; if the queue is full, a
-   connection may wait in the backlog. */
+/* Does a client wait for which no thread is free?  A client in the queue does
+   not prove it: a free thread may not have woken yet.  If the queue is full, a
+   client may also wait in the backlog. */
 static bool others_wait(const struct worker *worker) {
     int room;
 

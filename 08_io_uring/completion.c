@@ -35,8 +35,8 @@ static struct io_uring_sqe *begin(struct loop *loop, struct ring_conn *conn,
 
 /* Begins an operation that receives at most as many bytes as connection_room()
    will offer space for.  An idle connection gets its input buffer, of
-   RECEIVE_SIZE bytes, only when bytes come.  Returns false if memory is short,
-   and abandons the connection. */
+   RECEIVE_SIZE bytes, only when bytes come.  If memory is short, abandons the
+   connection and returns false. */
 static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     size_t size = RECEIVE_SIZE, most = loop->ring.for_clients.size;

@@ -35,8 +35,8 @@
  * which clients fail; then do the same with 04.  The commands:
  * docs/tutorial/book/02-forking.md.
  *
- * To see it: `strace -f -e trace=process ./forking`, and load a page: clone in
- * the parent, exit_group in the child, wait4 in the parent, for each client.
+ * To see it: `strace -f -e trace=process ./forking` shows for each client:
+ * clone in the parent, exit_group in the child, wait4 in the parent.
  */
 #include "config.h"
 #include "net/blocking.h"
@@ -76,7 +76,7 @@ static void fork_child(struct worker *worker, const struct client *client) {
     pid_t child;
 
     cached_time_set(&worker->cached_time, time(NULL));
-    /* If no more processes are allowed, a process must end first. */
+    /* At the limit of processes fork() fails: retry until a process ends. */
     while ((child = children_fork(&children, &slot)) < 0 &&
            !server_is_out_of_time()) {
         shortage_report("processes");

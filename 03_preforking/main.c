@@ -22,19 +22,20 @@
  *
  * What does it cost?  A process for each worker, forked once: worker and parent
  * share each page of memory until one of them writes to it.  Each worker has a
- * connection to Redis; it closes this connection after each use if Redis allows
- * too few (net/children.h).  The kernel switches processes whenever one waits.
+ * connection to Redis, and closes it after each use if Redis allows too few
+ * connections (net/children.h).  The kernel switches processes whenever one
+ * waits.
  *
  * What happens at the limit?  N workers serve N connections; the next
- * connection waits in the backlog until one of the N ends.  While a connection
+ * connection waits in the backlog until a worker is free.  While a connection
  * waits in the backlog and no worker is free, no connection is kept alive.  A
  * connection that was already idle holds its worker until IDLE_TIMEOUT.
  *
  * What to try: delay Redis' replies by 5 ms, and use 1, 2, 10 and 100 workers.
  * The commands, and what to expect: docs/tutorial/book/03-preforking.md.
  *
- * To see it: `ss -tlnp 'sport = :8000'`, while it runs: one listening socket,
- * and 101 processes that share it.
+ * To see it: `ss -tlnp 'sport = :8000'`, while the server runs, shows one
+ * listening socket, and 101 processes that share it.
  */
 #include "config.h"
 #include "net/blocking.h"
@@ -134,7 +135,7 @@ int main(int argc, char **argv) {
     children_end(&workers);
     /* Ctrl-C goes to all processes of the group.  All workers may have ended
        before the parent has handled the signal.  So the parent serves clients
-       that came since then. */
+       that came after the workers ended. */
     work(&server, 0);
     return server_end(&server);
 }

@@ -26,16 +26,16 @@
  * thread ends all threads: no process is left that could start a worker, as the
  * parent of 03 does.
  *
- * What does it cost?  A thread for each worker, created once: a stack, and a
- * switch whenever one waits.  The switch is cheaper than between processes,
- * because the address space stays the same.  The threads open as many
- * connections to Redis as they use at the same time.  Locks cost, too: two for
- * each connection (put, take), one for each thread that wakes, two for each
- * file that a thread borrows, two for each page that asks Redis, and one for
- * each request after which the connection might be kept.
+ * What does it cost?  A thread for each worker, created once, with a stack of
+ * its own.  The kernel switches threads whenever one waits.  A switch is
+ * cheaper than between processes, because the address space stays the same.
+ * The threads open as many connections to Redis as they use at the same time.
+ * Locks cost, too: two for each connection (put, take), and one for each thread
+ * that wakes.  A borrowed file costs two locks, and so does a page that asks
+ * Redis.  A request after which the connection might be kept costs one.
  *
  * What happens at the limit?  N threads serve N connections; the next
- * connection waits in the queue until one of the N ends.  While a connection
+ * connection waits in the queue until a thread is free.  While a connection
  * waits in the queue and no thread is free, no connection is kept alive.  A
  * connection that was already idle holds its thread until IDLE_TIMEOUT.  With
  * the queue this server can hold more connections than the kernel's backlog
@@ -45,8 +45,8 @@
  * What to try: start more clients than workers, and see where they wait, here
  * and in 03.  Commands and results: docs/tutorial/book/05-prethreading.md.
  *
- * To see it: `gdb -p $(pgrep -x prethreading) -batch -ex 'print queue.count'`,
- * with --workers 2 and five clients that have sent half a request: prints 3.
+ * To see it: `gdb -p $(pgrep -x prethreading) -batch -ex 'print queue.count'`
+ * prints 3 with --workers 2 and five clients that have sent half a request.
  */
 #include "config.h"
 #include "net/blocking.h"
@@ -85,7 +85,7 @@ static struct queue {
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
-/* Counts the clients that may still be accepted: for the queue or a thread. */
+/* Counts the clients that may still be accepted. */
 static sem_t room_for_clients;
 
 static void queue_put(const struct client *client) {
@@ -98,7 +98,7 @@ static void queue_put(const struct client *client) {
     pthread_cond_signal(&queue.changed);
 }
 
-/* Sleeps until there is a client.  Returns false if there will be no more. */
+/* Sleeps while the queue is empty.  Returns false if it is closed and empty. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
     /* `while`, not `if`: before the woken thread gets the lock, another thread
@@ -125,9 +125,9 @@ static void queue_close(void) {
     pthread_cond_broadcast(&queue.changed);
 }
 
-/* Is no thread free for a connection that waits?  The queue alone does not show
-   this.  A free thread may not have woken yet; if the queue is full, a
-   connection may wait in the backlog. */
+/* Does a client wait for which no thread is free?  A client in the queue does
+   not prove it: a free thread may not have woken yet.  If the queue is full, a
+   client may also wait in the backlog. */
 static bool others_wait(const struct worker *worker) {
     int room;
 
@@ -177,8 +177,8 @@ static void wake_threads(const struct thread *threads, size_t count) {
         pthread_kill(threads[i].id, SIGALRM);
 }
 
-/* The threads serve the rest of the queue, and end.  A thread that sleeps in
-   another call is woken repeatedly until it has ended. */
+/* The threads serve the clients in the queue, and end.  A thread that waits for
+   its client or Redis is woken repeatedly until it has ended. */
 static void end_threads(struct thread *threads, size_t count) {
     queue_close();
     for (size_t i = 0; i < count; i++)
@@ -188,8 +188,8 @@ static void end_threads(struct thread *threads, size_t count) {
         }
 }
 
-/* Creates the threads, and a queue for all clients for which there are
-   descriptors. */
+/* Creates the threads, and a queue with a slot for each client for which there
+   are descriptors. */
 static struct thread *start_threads(struct server *server, size_t count) {
     /* Each thread has a client, a connection to Redis and a file. */
     size_t room = limit_by_descriptors(count, 2);

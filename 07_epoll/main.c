@@ -35,9 +35,9 @@
  * What to try: request a small file, while other clients request /sorted, which
  * computes.  The commands, and what to expect: docs/tutorial/book/07-epoll.md.
  *
- * To see it: `strace -e trace=/epoll ./epoll`: no epoll_ctl for `curl -0
- * localhost:8000`, which sends its request at once; EPOLL_CTL_ADD for an idle
- * client.  (On ARM, and with musl, strace shows epoll_pwait instead.)
+ * To see it: `strace -e trace=/epoll ./epoll` shows no epoll_ctl for `curl -0
+ * localhost:8000`, which sends its request at once, but EPOLL_CTL_ADD for an
+ * idle client.  (On ARM, and with musl, epoll_wait is shown as epoll_pwait.)
  */
 #include "config.h"
 #include "net/readiness.h"

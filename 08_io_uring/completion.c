@@ -35,8 +35,8 @@ static struct io_uring_sqe *begin(struct loop *loop, struct ring_conn *conn,
 
 /* Begins an operation that receives at most as many bytes as connection_room()
    will offer space for.  An idle connection gets its input buffer, of
-   RECEIVE_SIZE bytes, only when bytes come.  Returns false if memory is short,
-   and abandons the connection. */
+   RECEIVE_SIZE bytes, only when bytes come.  If memory is short, abandons the
+   connection and returns false. */
 static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     size_t size = RECEIVE_SIZE, most = loop->ring.for_clients.size;
@@ -92,7 +92,7 @@ static void begin_send(struct loop *loop, struct ring_conn *conn,
 static void drive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     struct pending pending;
-    int sends = 0; /* of a file: the head, then a piece */
+    int sends = 0; /* calls for a file: the head, then a piece */
 
     if (loop->ends)
         connection_abandon(connection);
@@ -324,8 +324,8 @@ static void cancel_operation(struct loop *loop, struct ring_conn *conn) {
     ring_cancel(&loop->ring, user_data_of(conn, conn->operation), 0);
 }
 
-/* Ends all connections, because the time is up.  A connection with an operation
-   in flight is closed when this operation is complete. */
+/* Ends all connections when STOP_TIMEOUT is over.  A connection with an
+   operation in flight is closed when this operation is complete. */
 static void end_all(struct loop *loop) {
     loop->ends = true;
     redis_pipeline_close(&loop->evented.redis);

@@ -3,9 +3,9 @@
  * Serves many connections at once with operations of the ring.  The servers 06,
  * 07 and 09 use net/readiness.h for this.
  *
- * Who owns a buffer, and when?  With readiness a buffer belongs to the process,
- * except during a call.  Here a buffer belongs to the kernel while an operation
- * is in flight, which may take seconds:
+ * Who owns a buffer, and when?  In 06, 07 and 09 a buffer belongs to the
+ * process, except during a call.  Here a buffer belongs to the kernel while an
+ * operation is in flight, which may take seconds:
  *
  *     operation          memory                       belongs to the kernel
  *     receive            one of the ring's buffers    while no bytes are in it

@@ -13,9 +13,9 @@
  *                  both queues are in shared memory
  *
  * Who waits, and where?  io_uring_enter() waits for all clients: it submits the
- * operations of this loop iteration, and sleeps until one is complete.  To 07
- * the kernel reports a ready socket, and then 07 makes a call.  This server
- * submits the operation first; the kernel reports its result.
+ * operations of this loop iteration, and sleeps until one is complete.  In 07
+ * the kernel reports a ready socket, and then the server makes a call.  Here
+ * the server submits an operation, and then the kernel reports its result.
  *
  * Where does a half-done request live?  In its `struct ring_conn`, on the heap.
  * But while an operation is in flight, its memory belongs to the kernel, even
@@ -27,7 +27,7 @@
  * the two queues, and an object in the kernel.
  *
  * What happens at the limit?  As in 07.  One multishot operation accepts all
- * clients.  If COMPLETIONS more connections would reach the limit, each
+ * clients.  If the limit allows at most COMPLETIONS more connections, each
  * operation accepts only one client.
  *
  * What to try: compare `./io_uring --no-confinement` with epoll, under `strace

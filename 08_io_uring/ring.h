@@ -31,7 +31,7 @@ struct ring {
     struct buffer_ring for_clients, for_redis;
 };
 
-/* The size of the completion queue; the kernel keeps further entries. */
+/* The completion queue's size; the kernel keeps the entries that do not fit. */
 #define COMPLETIONS 8192
 
 /* Exits with a message if there is no io_uring, no permission or no memory. */

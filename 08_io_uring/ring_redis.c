@@ -113,6 +113,6 @@ void ring_redis_completed(struct ring_redis *redis,
                             redis->evented->now);
     } else {
         redis->awaiting_writable = false;
-        redis->writable = true; /* the next send reports an error */
+        redis->writable = true; /* or broken: then the next send fails */
     }
 }

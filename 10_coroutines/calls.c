@@ -13,9 +13,9 @@
  * time limit of the wait is the socket's timeout, as in the kernel
  * (SO_RCVTIMEO, SO_SNDTIMEO).
  *
- * (In a language with coroutines the library does this, such as Conn.Read in
- * Go.  Go's compiler also makes stacks grow, and a timer interrupts a function
- * that computes for a long time.)
+ * (In a language with coroutines the library does this: in Go, for example,
+ * Conn.Read.  Go's compiler also makes stacks grow, and a timer interrupts a
+ * function that computes for a long time.)
  */
 #include "coroutine.h"
 #include "limits.h"

@@ -262,8 +262,8 @@ void coroutine_resume(struct coroutine *coroutine) {
     resume(coroutine);
 }
 
-/* The stack grows down.  Below the variable are the functions that the
-   suspended function has called, and above the variable are its callers. */
+/* The stack grows down.  Below the variable are frames of functions that the
+   suspended function has called; above it are the frames of its callers. */
 void coroutine_prefetch(const void *variable) {
     enum { CACHE_LINE = 64, BELOW = 2 * CACHE_LINE, ABOVE = 10 * CACHE_LINE };
 
@@ -410,7 +410,7 @@ static void unmap_stack(struct coroutine *coroutine) {
 }
 
 /* Unmaps half of the unused stacks.  Keeps the last stack, which
-   coroutine_reserve() may have reserved.  The number for each call is limited,
+   coroutine_reserve() may have reserved.  Unmaps at most STACKS_AT_ONCE stacks,
    because clients wait meanwhile. */
 static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)

@@ -30,7 +30,7 @@ struct cached_time;
 
 /* After this call the wrapped calls (calls.c) switch to another coroutine
    instead of sleeping.  `limit` is the largest number of coroutines.  Each loop
-   iteration begins a new round of `time`.  Exits with status 1 if memory or
+   iteration changes `time->round`.  Exits with status 1 if memory or
    descriptors are short. */
 void coroutines_begin(size_t limit, struct cached_time *time);
 void coroutines_end(void); /* frees the stacks, which must be unused */

@@ -37,8 +37,8 @@
  * grow.  If a stack overflows, the guard below it ends the process and all its
  * connections.
  *
- * What to try: many half-done requests.  Compare the threads and the memory
- * that they need here, in 04 and in 07.  The commands and the results are in
+ * What to try: begin many requests, and finish none.  Compare the threads and
+ * the memory of this server, 04 and 07.  The commands and the results are in
  * docs/tutorial/book/14-coroutines.md.
  *
  * To see it: `gdb -p $(pgrep -x coroutines) -batch -ex 'tbreak redis_pool_call'
@@ -62,8 +62,8 @@ static const struct architecture architecture = {
 };
 
 static struct server server;
-/* All coroutines share the worker: no code waits between setting its time and
-   using it. */
+/* All coroutines share this structure: no coroutine waits between setting
+   `cached_time` and using it. */
 static struct worker worker;
 static size_t room; /* the largest number of connections */
 
@@ -95,8 +95,8 @@ static bool has_room(void) {
     return false;
 }
 
-/* Returns the largest number of connections.  For CHILDREN_LIMIT of them, as
-   many as 04 can serve, a second descriptor is reserved, for a file. */
+/* Returns the largest number of connections.  A second descriptor, for a file,
+   is reserved for CHILDREN_LIMIT of them: as many as 04 can serve. */
 static size_t room_for_clients(void) {
     size_t most = limit_by_descriptors(CHILDREN_LIMIT, 1);
 

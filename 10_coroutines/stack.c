@@ -26,7 +26,7 @@ static struct stack *destination;
 #endif
 
 #ifdef ADDRESS_SANITIZER
-static struct stack *origin; /* the origin of the last switch */
+static struct stack *origin; /* the stack that the last switch left */
 
 static void before_switch(struct stack *from, struct stack *to) {
     origin = from;

@@ -48,10 +48,10 @@ struct stack {
 #endif
 };
 
-/* Prepares a new stack in that memory: the first switch to it calls the
-   function, which must never return.  The stack of the main program needs no
-   preparation: pass a structure that is all zero; the first switch away from
-   this stack fills it in. */
+/* Prepares a new stack of `size` bytes at `bottom`.  The first switch to it
+   calls the function, which must never return.  The stack of the main program
+   needs no preparation: pass a structure that is all zero; the first switch
+   away from this stack fills it in. */
 void stack_prepare(struct stack *stack, char *bottom, size_t size,
                    void (*function)(void));
 

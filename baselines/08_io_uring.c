@@ -32,7 +32,8 @@ static struct io_uring_sqe *begin(void) {
     return io_uring_get_sqe(&ring);
 }
 
-/* liburing's functions that prepare an operation clear its user_data. */
+/* Sets user_data.  Call it after liburing's function that prepares the
+   operation, because that function clears user_data. */
 static void is(struct io_uring_sqe *sqe, enum operation operation, int client) {
     io_uring_sqe_set_data64(sqe, (uint64_t)client << 3 | operation);
 }

@@ -5,7 +5,7 @@
 
 #include <sched.h>
 
-/* The set, and the connection to Redis, are not shared with the parent. */
+/* Each worker creates its own epoll set and its own connection to Redis. */
 __attribute__((noreturn)) static void work(const struct baseline *baseline) {
     loop.redis = baseline_connect(&baseline->redis);
     loop_run();

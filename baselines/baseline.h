@@ -83,9 +83,9 @@ static inline bool baseline_answer(const struct baseline *baseline,
     return true;
 }
 
-/* Reads once, asks Redis, answers, and so on until the client leaves; without
-   --keep-alive, only once.  `redis` is the connection, -1 if no command is
-   configured. */
+/* Reads once, asks Redis, and answers.  With --keep-alive, repeats this until
+   the client leaves.  `redis` is the connection to Redis; -1: there is no
+   command for Redis. */
 static inline void baseline_serve(const struct baseline *baseline, int client,
                                   int redis) {
     char request[RECEIVE_SIZE];

@@ -6,8 +6,8 @@
  * Simplifications: commands are sent by a call that sleeps while Redis has no
  * room for more.  Redis soon has room, because it always reads.  If a client
  * leaves while it waits for Redis, the loop closes the connection when the
- * reply comes.  Until then each iteration reports the client, and the loop
- * never sleeps.
+ * reply comes.  Until then poll() or epoll_wait() reports the client in each
+ * iteration, and the loop never sleeps.
  */
 #ifndef BASELINE_EVENTED_H
 #define BASELINE_EVENTED_H

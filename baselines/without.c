@@ -2,7 +2,8 @@
 /*
  * Ablation: a library to preload (ld.so(8), LD_PRELOAD) that switches off one
  * optimisation, so that its gain can be measured on an unchanged server.  The
- * variable WITHOUT names it.  After the colon: what happens without it.
+ * variable WITHOUT names the optimisation.  The list has each name, what the
+ * name switches off and, after the colon, what happens then.
  *
  *     more      MSG_MORE and TCP_CORK: the end of a connection (FIN) needs a
  *               packet of its own, and so does the head before a file

@@ -176,9 +176,9 @@ static void serve(struct blocking_conn *conn) {
  *
  * Stage 5: after the loop wait for the children or threads before you free the
  * data that they use.  Wake the children or threads that sleep, so that they
- * test server_is_stopping().  Each must then leave an idle client
- * (connection_is_idle) at once, unless the client's request is there already.
- * When server_is_out_of_time(), each must leave any other client, too.  04 and
+ * test server_is_stopping().  Each must then close an idle connection
+ * (connection_is_idle) at once, unless the next request is there already.  When
+ * server_is_out_of_time(), each must close any other connection, too.  04 and
  * 05 show this with threads, 02 and 03 with children (net/children.h).
  */
 int main(int argc, char **argv) {

@@ -61,8 +61,8 @@ static int64_t time_left(struct blocking_conn *conn) {
 }
 
 /* Sleeps until the client is ready, at most LOOK milliseconds at a time.
-   Returns false if the client's or the stopping server's time is over, or if
-   the server stops and the client is idle. */
+   Returns false if the time limit of the client or of the stopping server is
+   over, or if the server stops and the client is idle. */
 static bool wait_for(struct blocking_conn *conn, short event) {
     struct pollfd client = {.fd = conn->client->socket, .events = event};
 

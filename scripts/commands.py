@@ -55,7 +55,7 @@ def rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def cell(text: str) -> str:
-    """Return a text escaped for a table, without this project's folder."""
+    """Return a text escaped for a Markdown table. Paths become relative to the project's folder."""
     return text.replace(f"{ROOT}/", "").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 

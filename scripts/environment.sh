@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Most scripts read this file first. This file removes the variables of scripts/foreign-variables and
+# Most scripts read this file first. It unsets the variables that scripts/foreign-variables lists and
 # all exported functions, and sets HOME if HOME is missing.
 unset CDPATH
 project=$(\builtin cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

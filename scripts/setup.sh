@@ -10,7 +10,7 @@
 # of these packages start neither now nor at the next boot. Python packages are installed into .venv,
 # with the versions and hashes in requirements/. The variable CC may name the compiler. Debian has no
 # package of oha, the tool of the open loop, so Rust's cargo compiles it into build/tools. If a step
-# fails, the script prints the reason and exits; only a missing browser is reported as no failure.
+# fails, the script prints the reason and exits; a missing browser is reported, but is no failure.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -105,7 +105,7 @@ find_python() {
         python=/usr/bin/python3
         return
     fi
-    # An older release may have a newer Python in addition.
+    # An older release of the distribution may have a second, newer Python.
     for version in 3.{14..10}; do
         if apt-cache show "python$version-venv" >/dev/null 2>&1; then
             need "python$version-venv" "Python $oldest_python or newer" false
@@ -179,15 +179,15 @@ apache2-utils    have ab                 ab, a load generator
 wrk              have wrk                a load generator that speaks HTTP/1.1
 nginx-light      have nginx              the load balancer of the benchmark
 util-linux       have setpriv            ends child processes with their parent
-util-linux-extra have pivot_root         pivot_root, the roots of the lab's hosts
+util-linux-extra have pivot_root         pivot_root, for the root folder of each lab host
 iproute2         have ip                 networks of the lab
 openssh-client   have ssh                reaches the other hosts
-openssh-server   have sshd               lets the hosts of the lab be reached
+openssh-server   have sshd               the SSH server of the lab's hosts
 git              have git                knows which files are the project's
 patch            have patch              changes copies of the sources
 curl             have curl               a client of the tests
 strace           have strace             sees the system calls
-binutils         have addr2line          finds the lines of source
+binutils         have addr2line          finds the source line of an address
 chromium         have_chromium -         the browser of the tests"
 
 look_for_group() {
@@ -319,7 +319,7 @@ run_pip() { # --requirement FILE...
     fi
 }
 
-explain_pip() { # WHAT IT SAID
+explain_pip() { # OUTPUT OF PIP
     local which
     which="$("$venv/bin/python" --version) on $(name_of_system), $(uname -m)"
     case $1 in
@@ -340,7 +340,7 @@ explain_pip() { # WHAT IT SAID
 }
 
 # Install in editable mode: Python reads bench/ and lab/ in place. A .venv that was copied or linked
-# from another checkout would run the code of that checkout. Then the project is installed again.
+# from another checkout would run that checkout's code, so the project is installed again.
 install_project() {
     if [[ $(cat pyproject.toml scripts/zerohttpd | sha256sum) == "$(cat "$(stamp_of project)" 2>/dev/null)" &&
         $(installed_from) -ef bench/__init__.py ]]; then return; fi
@@ -351,7 +351,8 @@ install_project() {
     cat pyproject.toml scripts/zerohttpd | sha256sum >"$(stamp_of project)"
 }
 
-# Print the path of the installed bench. Python runs in /, because it prefers modules of its folder.
+# Print the path of the installed bench. Python runs in /, because it prefers modules in its current
+# folder.
 installed_from() {
     local python=$PWD/$venv/bin/python
     (cd / && "$python" -c 'from importlib import util; print(util.find_spec("bench").origin)' 2>/dev/null)

@@ -68,8 +68,8 @@ def styles() -> tuple[str, str]:
 
 
 def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
-    """Return the whole file: comments left, code right. `before`: the name and text of another
-    file. Lines that are missing there are marked."""
+    """Return the HTML of a whole file: comments left, code right. `before`: the name and text of an
+    earlier file; lines that the earlier file does not have are marked."""
     new = new_lines(before[1].splitlines(), text.splitlines()) if before else set()
     html = coloured(text)
     rows = []
@@ -87,7 +87,7 @@ def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
 
 
 def _is_essay(passage: Passage) -> bool:
-    """Return whether a long or wide comment is shown above its code, in two columns."""
+    """Return whether the comment is so long or wide that it is shown above its code."""
     drawn = [line for is_drawn, part in paragraphs(passage.comment) if is_drawn for line in part]
     wide = any(len(line) > ESSAY_WIDE for line in drawn)
     return wide or len(passage.comment) > ESSAY_FROM + len(passage.code)
@@ -152,7 +152,7 @@ def _numbered(number: int, html: str, new: bool) -> str:
 
 
 def _prose(comment: list[str]) -> str:
-    """Return a comment as paragraphs."""
+    """Return the HTML paragraphs of a comment."""
     parts = []
     for drawn, lines in paragraphs(comment):
         if drawn:

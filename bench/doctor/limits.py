@@ -44,8 +44,8 @@ MATTER: dict[Role | None, set[Limit]] = {
     "redis": set(),
 }
 """The relevant limits of a host, by its role. A host needs ports only if it opens connections for
-the load, and an accept queue and TIME_WAIT entries only if it accepts them. nginx gets more workers
-if it needs more descriptors. None: everything runs on one machine."""
+the load, and an accept queue and TIME_WAIT entries only if it accepts them. The descriptor limit
+does not matter for nginx, which gets more workers instead. None: everything runs on one machine."""
 
 
 HostLimits = tuple[str, Role | None, SystemLimits]
@@ -77,7 +77,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
-    """Yield a finding for each limit that matters for a role; no levels: the limit suffices."""
+    """Yield a finding for each limit that matters for a role; no `levels`: the limit suffices."""
     for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:
             yield finding

@@ -18,11 +18,11 @@ the samples of all processes before it splits the total, so the split is correct
 Each server may have the same small quota, so that the load generator has more CPU time than the
 server. Then the server is the limit of a run, even with few CPUs. A server that has used its quota
 is stopped until the next (short) period begins. The server's group has the highest weight, so the
-server gets its quota even if other processes use the same CPU. The first of these methods that
-works sets the quota:
+server gets its quota even if other processes use the same CPU. The quota is set by the first of the
+following methods that works:
 
 - `systemd-run --user --scope`, if systemd allows users to set limits. No privilege is needed.
-- A group of version 2 below this process's group or a parent that enables `cpu` for its children.
+- A group of version 2 in this process's group or a parent group that enables `cpu` for children.
 - A group of version 1 (hierarchy `cpu`) for the quota, and a group of version 2 for the CPU time.
 """
 
@@ -79,7 +79,7 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """The numbers of a CPU quota's periods in which a process ran, and of those with throttling."""
+    """The number of a quota's periods in which a process ran, and of its throttled periods."""
 
     all: int
     throttled: int

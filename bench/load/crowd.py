@@ -56,7 +56,7 @@ RUSH_SECONDS = 5.0
 """The timeout of a client in the crowd "rush", for its whole response."""
 WRITE_SECONDS = 0.02
 LATE_SECONDS = 4 * WRITE_SECONDS
-"""Later wake-ups are reported as CPU starvation."""
+"""A longer interval between two wake-ups of the visitors' process is reported as CPU starvation."""
 REFUSED_PAUSE = 0.02
 """The minimum pause after a refused connection."""
 
@@ -317,7 +317,7 @@ def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
                 if piece == b"":
                     tally.count(*judge(bytes(so_far), page, file))
                     del waiting[descriptor]
-                    # A reset leaves no connection in TIME_WAIT. Many would fill the kernel's table.
+                    # Close with a reset: connections in TIME_WAIT would fill the kernel's table.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                     connection.close()
         for connection, _ in waiting.values():

@@ -164,7 +164,7 @@ timeline: ##- Learn: draw the system calls of each server (30 s; installs strace
 	@$(ZEROHTTPD) timeline $(if $(SERVER),--servers $(call quoted,SERVER)) \
 		$(if $(SCENARIO),--scenario $(call quoted,SCENARIO)) $(ARGS)
 
-# The variable disables a notice of the theme about other versions of MkDocs.
+# NO_MKDOCS_2_WARNING disables a notice of the theme about version 2 of MkDocs.
 site: ## Learn: make the web site: the annotated source and all documents (15 s; installs MkDocs: 27 MB)
 	@$(SETUP) site
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build

@@ -78,7 +78,7 @@ def section(level: str, *words: str) -> Iterator[str]:
 
 
 def page() -> Iterator[str]:
-    """Yield the lines of the page."""
+    """Yield the lines of docs/reference/commands.md."""
     yield HEAD
     yield from ("## make", "", "| target | for | |", "|---|---|---|")
     for target, group, text in TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")):

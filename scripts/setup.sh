@@ -42,7 +42,7 @@ have_header() {
 
 read -ra compiler <<<"${CC:-gcc}" # CC may have arguments: "ccache gcc"
 
-# True if the compiler can link a program with this -fsanitize=.
+# True if the compiler can link a program with -fsanitize=KIND.
 have_sanitizer() { # KIND COMPILER...
     local kind=$1 program=$'int main(void) { return 0; }'
     shift
@@ -79,7 +79,7 @@ python_is_new_enough() {
         "$oldest_python" 2>/dev/null
 }
 
-# Also true without package lists, because make_venv checks the installed version later.
+# Without package lists the result is true, because make_venv checks the installed version later.
 archive_python_is_new_enough() {
     local version
     version=$(apt-cache show python3 2>/dev/null | sed -n 's/^Version: \([0-9.]*\).*/\1/p' | tail -n 1)
@@ -88,8 +88,8 @@ archive_python_is_new_enough() {
 
 can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Set `python` to the interpreter for .venv, and note its package if that is missing. Prefer the
-# system's Python: python3-venv is for this version, and other versions may be removed later.
+# Set `python` to the interpreter for .venv; if its package is missing, add the package to `missing`.
+# Prefer the system's Python: python3-venv is for this version, and others may be removed later.
 python=
 find_python() {
     local candidate version
@@ -203,7 +203,7 @@ look_for_group() {
             apache2-utils chromium)
         lists=(bench test site)
         ;;
-    sanitize) # the name depends on the compiler: see look_again
+    sanitize) # the package's name depends on the compiler: see look_again
         case ${compiler[*]} in
         *clang*) have clang && need "$(clang_runtime)" "the sanitizers' libraries" \
             have_sanitizer address "${compiler[@]}" ;;
@@ -305,7 +305,7 @@ install_requirements() {
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
-    # These options override the user's pip.conf. An empty target means no target.
+    # These options override the user's pip.conf. With an empty --target, pip uses no target folder.
     "$venv/bin/python" -m pip install --no-user --target= --prefix="$PWD/$venv" --root=/ \
         --require-hashes --disable-pip-version-check --progress-bar off "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
             !watched { next }

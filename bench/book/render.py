@@ -54,7 +54,7 @@ def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bo
 
 
 def coloured(text: str) -> list[str]:
-    """Return the lines of a C file, coloured."""
+    """Return the HTML of each line of a C file, with colours."""
     html = highlight(text, CLexer(stripnl=False), HtmlFormatter(nowrap=True))
     return str(html).splitlines()
 
@@ -94,7 +94,7 @@ def _is_essay(passage: Passage) -> bool:
 
 
 def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:
-    """Return some lines of a file. `lines`: the numbers of the first and the last, from 1."""
+    """Return the HTML of some lines. `lines`: the numbers of the first and the last, from 1."""
     html = coloured(text)
     shown = "".join(_numbered(n, html[n - 1], new=False) for n in range(lines[0], lines[1] + 1))
     title = f"<figcaption>{escape(name)}</figcaption>"
@@ -104,8 +104,8 @@ def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:
 def step(
     names: tuple[str, str], texts: tuple[str, str], names_in: tuple[str, str] = ("", "")
 ) -> str:
-    """Return the code of two files side by side without comments, or one function of each file with
-    the comments inside it. Raises NoSuchFunction."""
+    """Return the HTML of two files side by side: their code without comments, or one function of
+    each file with the comments inside it. Raises NoSuchFunction."""
     sides = [_code(text, name) for text, name in zip(texts, names_in, strict=True)]
     left, right = ([line for line, _ in side] for side in sides)
     rows: list[str] = []

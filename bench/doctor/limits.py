@@ -26,7 +26,7 @@ from bench.records.plan import RunSpec
 
 SPARE_DESCRIPTORS = 64
 """The descriptors that ab and the servers need in addition to connections: standard input and
-output, the listening socket, the template, Redis, and files that servers keep open."""
+output, the listening socket, public/, templates/, Redis, and files that servers keep open."""
 
 DROPPED = "excess connections are dropped; the client tries again after 1 s or more, or is reset"
 SYN_COOKIES_OFF = 0
@@ -215,7 +215,7 @@ class Facts:
     busy: float | None = None
     """The share of all CPUs that other programs use."""
     busiest: str = ""
-    """The process that uses most CPU time: `1234 (name)`."""
+    """The process that uses the most CPU time: `1234 (name)`."""
     time_wait: int | None = None
     conntrack: tuple[int, int] | None = None
     """The current and the maximum number of tracked connections; None: not tracked."""

@@ -4,7 +4,7 @@
 Each of the two methods returns an exact total, because the kernel counts nanoseconds:
 
 - A control group (cgroup v2) for the server. Its counters can be read at any time, so start-up and
-  warm-up are not counted. Children that have not been reaped are included. The group needs no
+  warm-up can be subtracted. Children that have not been reaped are included. The group needs no
   controller, because every group has cpu.stat.
 - If no group can be created (not root): getrusage(RUSAGE_CHILDREN) before and after the server is
   reaped. The difference is the CPU time of the server and its children from start to end, including
@@ -15,8 +15,8 @@ If a process ends before its first tick, the kernel counts all its time as *user
 reports too much user time for a server that forks for each connection. For a group, the kernel adds
 the samples of all processes before it splits the total, so the split is correct.
 
-Each server may have the same small quota, so that the load generator has more CPU time than the
-server. Then the server is the limit of a run, even with few CPUs. A server that has used its quota
+A sweep can give each server the same small quota, so that the load generator has more CPU time.
+Then the server is the limit of a run, even with few CPUs. A server that has used its quota
 is stopped until the next (short) period begins. The server's group has the highest weight, so the
 server gets its quota even if other processes use the same CPU. The quota is set by the first of the
 following methods that works:

@@ -102,7 +102,7 @@ class Sockets:
     open: list[Socket] = field(default_factory=list)
     """The connections in the state ESTABLISHED."""
     known: dict[int, OwnClient] = field(default_factory=dict)
-    """The clients of this package by port."""
+    """This program's clients by port."""
 
     @property
     def unread(self) -> int:
@@ -162,7 +162,7 @@ def _phase(one: Socket) -> Wait:
 
 
 def _phase_of(known: OwnClient, seen: Sockets) -> Wait:
-    """Return the wait of this package's client `known`, whose bytes were read but not answered."""
+    """Return the wait of this program's client `known`, whose bytes were read but not answered."""
     if known.who is Who.SILENT:
         return REQUEST
     return REDIS if known.path == GUESTBOOK and seen.asks_redis else RESPONSE

@@ -49,7 +49,7 @@ OPENING_SECONDS = 3.0
 """The maximum time to wait for the first answers on idle connections."""
 MOST_FLOODED = 50_000
 SMALL_BUFFER = 4096
-"""The bytes of the receive buffer of a client that does not read."""
+"""The size in bytes of the receive buffer of a client that does not read."""
 PIPELINED = 20
 """The number of requests that a slow reader sends at once."""
 RUSH_SECONDS = 5.0
@@ -69,7 +69,7 @@ class Page:
     path: str
     status: int = 200
     posts: bool = False
-    """Each request adds a remark to the guestbook."""
+    """Whether each request adds a remark to the guestbook."""
     file: str | None = None
     """The file whose content the body must have; None: any body."""
 
@@ -96,7 +96,7 @@ class CrowdOrder:
     port: int
     count: int
     pages: tuple[Page, ...]
-    """Visitor n always requests page n (modulo their number); other crowds use the first page."""
+    """Visitor n always requests page n modulo the number of pages; other crowds: the first page."""
     pause: float = 0.0
     """Seconds between two rushes, or between a visitor's response and its next request."""
     rounds: int = 0

@@ -90,8 +90,8 @@ class Usage(NamedTuple):
 
     cpu: CpuTime
     starved_us: float | None
-    """The microseconds in which a process of the server waited for a CPU and no process of the
-    server ran (PSI); None if the kernel does not report this time."""
+    """The microseconds in which a process of the server waited for a CPU while no process of the
+    server ran (PSI). None: the kernel does not report this time."""
     periods: Periods | None
     """None if there is no quota."""
 
@@ -110,9 +110,9 @@ class Group:
     """A control group for one server. Close it when the server has ended."""
 
     def __init__(self, parent: Path, quotas: Path | None = None, share: float = 0.0) -> None:
-        """Create the group in the folder `parent`. With `quotas`, also create a group in that
-        folder (in version 2 the same group), whose processes get only a `share` of one core. May
-        raise OSError."""
+        """Create the group in the folder `parent`. With `quotas`, limit its processes to a `share`
+        of one core by a group in the folder `quotas` (in version 2, the same group). May raise
+        OSError."""
         owner, self._share = f"{_process_namespace()}-{os.getpid()}", share
         self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
         self._limited = (quotas or parent) / self._folder.name

@@ -113,7 +113,7 @@ lab: ##- Benchmark: make four one-core hosts on this machine (2 s, as root; inst
 	@$(if $(filter down,$(ARGS)),,$(SETUP) build bench hosts)
 	@scripts/lab $(if $(filter down,$(ARGS)),,up) $(ARGS)
 
-# doctor exits with 1 if a check fails, for scripts. Here the printed text is enough.
+# For scripts, the command doctor exits with 1 if a check fails. make does not report this as an error.
 doctor: ##- Benchmark: check this machine and print fixes (2 s; installs Python packages: 40 MB); ARGS as for bench
 	@$(SETUP) read
 	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1
@@ -164,7 +164,7 @@ timeline: ##- Learn: draw the system calls of each server (30 s; installs strace
 	@$(ZEROHTTPD) timeline $(if $(SERVER),--servers $(call quoted,SERVER)) \
 		$(if $(SCENARIO),--scenario $(call quoted,SCENARIO)) $(ARGS)
 
-# The variable disables a notice of the theme about other versions of MkDocs.
+# NO_MKDOCS_2_WARNING disables a notice of the theme about version 2 of MkDocs.
 site: ## Learn: make the web site: the annotated source and all documents (15 s; installs MkDocs: 27 MB)
 	@$(SETUP) site
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build

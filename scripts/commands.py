@@ -55,7 +55,7 @@ def rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def cell(text: str) -> str:
-    """Return a text escaped for a table, without this project's folder."""
+    """Return a text escaped for a Markdown table. Paths become relative to the project's folder."""
     return text.replace(f"{ROOT}/", "").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
@@ -78,7 +78,7 @@ def section(level: str, *words: str) -> Iterator[str]:
 
 
 def page() -> Iterator[str]:
-    """Yield the lines of the page."""
+    """Yield the lines of docs/reference/commands.md."""
     yield HEAD
     yield from ("## make", "", "| target | for | |", "|---|---|---|")
     for target, group, text in TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")):

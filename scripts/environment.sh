@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Most scripts read this file first. This file removes the variables of scripts/foreign-variables and
+# Most scripts read this file first. It unsets the variables that scripts/foreign-variables lists and
 # all exported functions, and sets HOME if HOME is missing.
 unset CDPATH
 project=$(\builtin cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 while read -r name; do
-    # shellcheck disable=SC2163 # the variable that is named
+    # shellcheck disable=SC2163 # unset the function whose name is in `name`
     unset -f "$name"
 done < <(compgen -A function)
 while read -r pattern; do
@@ -21,5 +21,5 @@ while read -r pattern; do
     done < <(compgen -e)
 done <"$project/scripts/foreign-variables"
 unset name pattern
-# If HOME is not set, as in some services and containers, bash reads ~ from the list of users.
+# If HOME is not set, as in some services and containers, bash expands ~ from the list of users.
 [[ -n ${HOME-} ]] || { unset HOME && export HOME=~; }

@@ -23,7 +23,7 @@ lint_layout() {
     .venv/bin/clang-format --dry-run --Werror "${files[@]}"
 }
 
-# A passed file is checked again only after a change of the file, its headers, the rules or clang-tidy.
+# A file that has passed is checked again only if it, its headers, the rules or clang-tidy change.
 lint_tidy() {
     list '[0-9]*/*.c' 'lib/*.c' 'ops/*.c' 'baselines/*.c'
     mkdir -p build/lint/tidy

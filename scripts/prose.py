@@ -66,7 +66,7 @@ def pattern(word: str) -> re.Pattern[str]:
 
 
 def main(names: list[str]) -> int:
-    """Print each finding as FILE:LINE: WORD; WHAT TO WRITE. Return the exit status."""
+    """Print each finding as FILE:LINE: WORD: WHAT TO WRITE. Return the exit status."""
     lists = tomllib.loads(WORDS.read_text(encoding="utf-8"))
     rules = [
         (pattern(word + after), rule["instead"])

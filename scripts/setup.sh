@@ -10,7 +10,7 @@
 # of these packages start neither now nor at the next boot. Python packages are installed into .venv,
 # with the versions and hashes in requirements/. The variable CC may name the compiler. Debian has no
 # package of oha, the tool of the open loop, so Rust's cargo compiles it into build/tools. If a step
-# fails, the script prints the reason and exits; only a missing browser is reported as no failure.
+# fails, the script prints the reason and exits; a missing browser is reported, but is no failure.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -42,7 +42,7 @@ have_header() {
 
 read -ra compiler <<<"${CC:-gcc}" # CC may have arguments: "ccache gcc"
 
-# True if the compiler can link a program with this -fsanitize=.
+# True if the compiler can link a program with -fsanitize=KIND.
 have_sanitizer() { # KIND COMPILER...
     local kind=$1 program=$'int main(void) { return 0; }'
     shift
@@ -79,7 +79,7 @@ python_is_new_enough() {
         "$oldest_python" 2>/dev/null
 }
 
-# Also true without package lists, because make_venv checks the installed version later.
+# Without package lists the result is true, because make_venv checks the installed version later.
 archive_python_is_new_enough() {
     local version
     version=$(apt-cache show python3 2>/dev/null | sed -n 's/^Version: \([0-9.]*\).*/\1/p' | tail -n 1)
@@ -88,8 +88,8 @@ archive_python_is_new_enough() {
 
 can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Set `python` to the interpreter for .venv, and note its package if that is missing. Prefer the
-# system's Python: python3-venv is for this version, and other versions may be removed later.
+# Set `python` to the interpreter for .venv; if its package is missing, add the package to `missing`.
+# Prefer the system's Python: python3-venv is for this version, and others may be removed later.
 python=
 find_python() {
     local candidate version
@@ -105,7 +105,7 @@ find_python() {
         python=/usr/bin/python3
         return
     fi
-    # An older release may have a newer Python in addition.
+    # An older release of the distribution may have a second, newer Python.
     for version in 3.{14..10}; do
         if apt-cache show "python$version-venv" >/dev/null 2>&1; then
             need "python$version-venv" "Python $oldest_python or newer" false
@@ -179,15 +179,15 @@ apache2-utils    have ab                 ab, a load generator
 wrk              have wrk                a load generator that speaks HTTP/1.1
 nginx-light      have nginx              the load balancer of the benchmark
 util-linux       have setpriv            ends child processes with their parent
-util-linux-extra have pivot_root         pivot_root, the roots of the lab's hosts
+util-linux-extra have pivot_root         pivot_root, for the root folder of each lab host
 iproute2         have ip                 networks of the lab
 openssh-client   have ssh                reaches the other hosts
-openssh-server   have sshd               lets the hosts of the lab be reached
+openssh-server   have sshd               the SSH server of the lab's hosts
 git              have git                knows which files are the project's
 patch            have patch              changes copies of the sources
 curl             have curl               a client of the tests
 strace           have strace             sees the system calls
-binutils         have addr2line          finds the lines of source
+binutils         have addr2line          finds the source line of an address
 chromium         have_chromium -         the browser of the tests"
 
 look_for_group() {
@@ -203,7 +203,7 @@ look_for_group() {
             apache2-utils chromium)
         lists=(bench test site)
         ;;
-    sanitize) # the name depends on the compiler: see look_again
+    sanitize) # the package's name depends on the compiler: see look_again
         case ${compiler[*]} in
         *clang*) have clang && need "$(clang_runtime)" "the sanitizers' libraries" \
             have_sanitizer address "${compiler[@]}" ;;
@@ -305,7 +305,7 @@ install_requirements() {
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
-    # These options override the user's pip.conf. An empty target means no target.
+    # These options override the user's pip.conf. With an empty --target, pip uses no target folder.
     "$venv/bin/python" -m pip install --no-user --target= --prefix="$PWD/$venv" --root=/ \
         --require-hashes --disable-pip-version-check --progress-bar off "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
             !watched { next }
@@ -319,7 +319,7 @@ run_pip() { # --requirement FILE...
     fi
 }
 
-explain_pip() { # WHAT IT SAID
+explain_pip() { # OUTPUT OF PIP
     local which
     which="$("$venv/bin/python" --version) on $(name_of_system), $(uname -m)"
     case $1 in
@@ -340,7 +340,7 @@ explain_pip() { # WHAT IT SAID
 }
 
 # Install in editable mode: Python reads bench/ and lab/ in place. A .venv that was copied or linked
-# from another checkout would run the code of that checkout. Then the project is installed again.
+# from another checkout would run that checkout's code, so the project is installed again.
 install_project() {
     if [[ $(cat pyproject.toml scripts/zerohttpd | sha256sum) == "$(cat "$(stamp_of project)" 2>/dev/null)" &&
         $(installed_from) -ef bench/__init__.py ]]; then return; fi
@@ -351,7 +351,8 @@ install_project() {
     cat pyproject.toml scripts/zerohttpd | sha256sum >"$(stamp_of project)"
 }
 
-# Print the path of the installed bench. Python runs in /, because it prefers modules of its folder.
+# Print the path of the installed bench. Python runs in /, because it prefers modules in its current
+# folder.
 installed_from() {
     local python=$PWD/$venv/bin/python
     (cd / && "$python" -c 'from importlib import util; print(util.find_spec("bench").origin)' 2>/dev/null)

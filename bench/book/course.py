@@ -50,7 +50,7 @@ MARKDOWN = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).ena
 
 
 class Slide(NamedTuple):
-    """A slide in Markdown, with its title, and the speaker's note with its minutes."""
+    """A slide: its title, its Markdown text, its minutes, and the speaker's note."""
 
     title: str
     text: str
@@ -134,7 +134,7 @@ def _slide(name: str, text: str) -> Slide:
 
 
 def notes(shown: Sequence[Slide]) -> Markup:
-    """Return a table with the start (in minutes), the slide, and the speaker's note."""
+    """Return an HTML table: for each slide its first minute, its title and the speaker's note."""
     table, begin = Table("from minute", "<slide", "<what to say"), 0
     for number, one in enumerate(shown, 1):
         table.add_row(str(begin), f"{number}. {one.title}", one.note)

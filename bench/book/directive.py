@@ -80,9 +80,9 @@ def sweeps(folder: Path) -> list[Results]:
 
 
 def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
-    """Return the chart of these servers, for light and for dark pages, or the commands that make
-    it. The chart shows the newest sweep with at least two points of the last server, which is the
-    chapter's topic. So a short run for a course sheet does not remove a curve."""
+    """Return the chart of these servers, for light and for dark pages; without results, return the
+    commands that make it. The chart shows the newest sweep with at least two points of the last
+    server, the chapter's topic. So a short run for a course sheet does not remove a curve."""
     for results in measured:
         runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
         study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))
@@ -97,7 +97,7 @@ def _drawn(study: Study, begun: str) -> str:
     specs = [made.picture("rates", scenario, theme) for theme in (0, 1)]
     drawn = [vl_convert.vegalite_to_svg(spec) for spec in specs if spec]
     # A screen reader must present the chart as one picture with a text, not as hundreds of marks.
-    caption = f"The newest curve here, begun {begun}: <code>make bench</code>."
+    caption = f"The newest curve of this machine, begun {begun}: <code>make bench</code>."
     pictures = "".join(
         f'<div class="{kind}" role="img" aria-label="{escape(made.titles()["rates"])}">'
         f"{svg.replace('<svg ', '<svg aria-hidden=true ', 1)}</div>"

@@ -54,7 +54,7 @@ def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bo
 
 
 def coloured(text: str) -> list[str]:
-    """Return the lines of a C file, coloured."""
+    """Return the HTML of each line of a C file, with colours."""
     html = highlight(text, CLexer(stripnl=False), HtmlFormatter(nowrap=True))
     return str(html).splitlines()
 
@@ -68,8 +68,8 @@ def styles() -> tuple[str, str]:
 
 
 def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
-    """Return the whole file: comments left, code right. `before`: the name and text of another
-    file. Lines that are missing there are marked."""
+    """Return the HTML of a whole file: comments left, code right. `before`: the name and text of an
+    earlier file; lines that the earlier file does not have are marked."""
     new = new_lines(before[1].splitlines(), text.splitlines()) if before else set()
     html = coloured(text)
     rows = []
@@ -87,14 +87,14 @@ def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
 
 
 def _is_essay(passage: Passage) -> bool:
-    """Return whether a long or wide comment is shown above its code, in two columns."""
+    """Return whether the comment is so long or wide that it is shown above its code."""
     drawn = [line for is_drawn, part in paragraphs(passage.comment) if is_drawn for line in part]
     wide = any(len(line) > ESSAY_WIDE for line in drawn)
     return wide or len(passage.comment) > ESSAY_FROM + len(passage.code)
 
 
 def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:
-    """Return some lines of a file. `lines`: the numbers of the first and the last, from 1."""
+    """Return the HTML of some lines. `lines`: the numbers of the first and the last, from 1."""
     html = coloured(text)
     shown = "".join(_numbered(n, html[n - 1], new=False) for n in range(lines[0], lines[1] + 1))
     title = f"<figcaption>{escape(name)}</figcaption>"
@@ -104,8 +104,8 @@ def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:
 def step(
     names: tuple[str, str], texts: tuple[str, str], names_in: tuple[str, str] = ("", "")
 ) -> str:
-    """Return the code of two files side by side without comments, or one function of each file with
-    the comments inside it. Raises NoSuchFunction."""
+    """Return the HTML of two files side by side: their code without comments, or one function of
+    each file with the comments inside it. Raises NoSuchFunction."""
     sides = [_code(text, name) for text, name in zip(texts, names_in, strict=True)]
     left, right = ([line for line, _ in side] for side in sides)
     rows: list[str] = []
@@ -152,7 +152,7 @@ def _numbered(number: int, html: str, new: bool) -> str:
 
 
 def _prose(comment: list[str]) -> str:
-    """Return a comment as paragraphs."""
+    """Return the HTML paragraphs of a comment."""
     parts = []
     for drawn, lines in paragraphs(comment):
         if drawn:

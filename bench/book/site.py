@@ -54,7 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Replace links to files outside of docs/, and each directive by a placeholder for its HTML."""
+    """Redirect links to files outside of docs/, and replace each directive by a placeholder."""
     here = page.file.src_uri
     if here.startswith(BOOK):
         page.meta["hide"] = ["toc"]  # the code needs the whole width
@@ -95,7 +95,7 @@ def _linked(page: File) -> Iterator[str]:
 
 
 def _name_of(uri: str, link: str) -> str:
-    """Return the path, within the project, of the file that a page `uri` of the site links to."""
+    """Return the path, within the project, to which `link` leads on the page `uri` of the site."""
     folder, _, rest = uri.partition("/")
     origin = rest if folder in ("project", "source") else f"docs/{uri}"
     return posixpath.normpath(posixpath.join(posixpath.dirname(origin), link))

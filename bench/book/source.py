@@ -47,7 +47,7 @@ def passages(text: str) -> list[Passage]:
 
 
 def _bare(comment: str) -> list[str]:
-    """Return the words of a comment, in lines."""
+    """Return the lines of a comment without the comment signs."""
     lines = (line.strip().removesuffix("*/").rstrip() for line in comment.splitlines())
     words = "\n".join(re.sub(r"^(/\*+ ?|\*( |$))", "", line) for line in lines)
     return words.strip("\n").splitlines()

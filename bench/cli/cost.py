@@ -47,7 +47,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def finish(source: Path, document: Path | None) -> None:
-    """Write the page, and the document if a path is given. Raises UserError."""
+    """Write the page and print the results; also write them to `document`. Raises UserError."""
     stored = store.file_of(source)
     results = store.load(stored)
     if results.command[:1] != ["cost"]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd serve`: run servers, each with its own Redis (without --redis). A live page shows what
-each process, thread and connection of a server waits for."""
+"""`zerohttpd serve`: run servers, each with its own Redis if --redis gives none. A live page shows
+what each process, thread and connection of a server waits for."""
 
 import argparse
 import signal

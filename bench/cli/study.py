@@ -166,7 +166,7 @@ def finish(done: sweep.Done, expected: Sequence[Expect] = (), every: bool = Fals
 
 
 def _install(studies: Sequence[DeclaredStudy], agreed: bool) -> dict[str, str]:
-    """Install the packages for the studies. Return the servers that may not be built, with
+    """Install the packages for the studies. Return the servers that will not be built, with the
     reasons."""
     subjects = dict.fromkeys(x for one in studies for x in one.subjects)
     tools = installing.PROFILER if any(one.profiles for one in studies) else {}

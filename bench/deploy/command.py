@@ -30,8 +30,8 @@ from bench.sweep.options import sweep_parser
 LAB = "lab"
 LAB_INVENTORY = Path("/run/zerohttpd-lab/default/inventory.ini")
 QUIET_END = ("ControlMaster=no", "ControlPath=none", "ServerAliveInterval=15")
-"""Options of ssh. The sweep uses a new connection, which ends with the sweep and has the login
-limits that Ansible has raised."""
+"""Options of ssh. The sweep uses a new connection, because only a new login has the limits that
+Ansible has raised. The connection ends with the sweep."""
 
 
 def find(name: str) -> Path:

@@ -8,7 +8,7 @@ The program makes three archives, and replaces an archive only if its content ha
   - for the hosts with an agent, the same packages except packages that only draw charts.
 
 A host with these packages needs neither pip nor access to the package index. The packages are for
-hosts with the same version of Python and the same kind of processor; others install their own.
+hosts with this machine's version of Python and type of processor; other hosts install their own.
 """
 
 import fnmatch
@@ -80,7 +80,7 @@ def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
         listed = [*where, "ls-files", "-z"]
         known = _git(root, *listed, "--cached").split("\0")[:-1]
         new = _git(root, *listed, "--others", "--exclude-standard").split("\0")[:-1]
-    # Git lists a deleted file until the deletion is committed.
+    # Git lists a deleted file until the deletion is staged.
     yield from (name for name in known if (root / name).is_symlink() or (root / name).is_file())
     for name in new:
         if not only_public or (_is_source(name) and _is_public(root / name)):
@@ -111,8 +111,8 @@ def _is_public(path: Path) -> bool:
 
 
 def pack_packages(folder: Path) -> dict[str, Json]:
-    """Pack the Python packages. Return the two archives and the kind of hosts that can use them.
-    Raises UserError."""
+    """Pack the Python packages. Return the two archives, and the Python version and the processor
+    of the hosts that can use them. Raises UserError."""
     python, machine = platform.python_version().rpartition(".")[0], platform.machine()
     fits = f"{python} {machine} {ONLY_FOR_CHARTS}\n".encode()
     digest = hashlib.sha256(fits + REQUIREMENTS.read_bytes()).hexdigest()

@@ -37,7 +37,7 @@ class Diagnosis:
     """The limits of this machine."""
     lines: list[DoctorLine]
     findings: list[Finding]
-    """The limits of all hosts that are too low."""
+    """The limits that are too low, of all hosts."""
 
     def why_not(self, run: RunSpec) -> Finding | None:
         """Return the reason why a run is impossible; None if the run is possible."""

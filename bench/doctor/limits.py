@@ -26,7 +26,7 @@ from bench.records.plan import RunSpec
 
 SPARE_DESCRIPTORS = 64
 """The descriptors that ab and the servers need in addition to connections: standard input and
-output, the listening socket, the template, Redis, and files that servers keep open."""
+output, the listening socket, public/, templates/, Redis, and files that servers keep open."""
 
 DROPPED = "excess connections are dropped; the client tries again after 1 s or more, or is reset"
 SYN_COOKIES_OFF = 0
@@ -44,8 +44,8 @@ MATTER: dict[Role | None, set[Limit]] = {
     "redis": set(),
 }
 """The relevant limits of a host, by its role. A host needs ports only if it opens connections for
-the load, and an accept queue and TIME_WAIT entries only if it accepts them. nginx gets more workers
-if it needs more descriptors. None: everything runs on one machine."""
+the load, and an accept queue and TIME_WAIT entries only if it accepts them. The descriptor limit
+does not matter for nginx, which gets more workers instead. None: everything runs on one machine."""
 
 
 HostLimits = tuple[str, Role | None, SystemLimits]
@@ -77,7 +77,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
-    """Yield a finding for each limit that matters for a role; no levels: the limit suffices."""
+    """Yield a finding for each limit that matters for a role; no `levels`: the limit suffices."""
     for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:
             yield finding
@@ -215,7 +215,7 @@ class Facts:
     busy: float | None = None
     """The share of all CPUs that other programs use."""
     busiest: str = ""
-    """The process that uses most CPU time: `1234 (name)`."""
+    """The process that uses the most CPU time: `1234 (name)`."""
     time_wait: int | None = None
     conntrack: tuple[int, int] | None = None
     """The current and the maximum number of tracked connections; None: not tracked."""

@@ -137,8 +137,8 @@ def student_copy(words: Sequence[str]) -> int:
     Raises UserError.
 
     The archive has the same files as a copy with a fault, but no fault in the sources.
-    course/faults/ has the tickets, without hints and explanations. Each patch is compressed, so
-    that `make fault` works there and a search in the files finds no patch.
+    course/faults/ has the tickets, without hints and explanations. Each patch is compressed:
+    `make fault` can use the patch, but a search in the files does not find it.
     """
     parser = Parser(
         prog="zerohttpd student-copy",

@@ -2,7 +2,7 @@
 """Copy the project, and plant a fault of course/faults/: NN.patch makes the fault, and NN.toml
 describes it. The copy lacks what would reveal the fault, e.g. course/faults/, the tests of the
 faults and of the grader, docs/teaching/instructor/ and git's history. The copy also lacks the
-skeleton's solution. The commands that help to find the fault work there: make, the tests, etc.
+skeleton's solution. In the copy, these help to find the fault: make, the tests and the benchmark.
 """
 
 import contextlib
@@ -124,7 +124,7 @@ def _known() -> list[str]:
         original = (ROOT / ORIGINAL).read_text(encoding="utf-8").strip()
     except OSError:
         raise UserError(f"there are no faults in {FOLDER}") from None
-    raise UserError(f"this is a copy with a fault in it; run it in the original folder: {original}")
+    raise UserError(f"this copy has a fault; run `make fault` in the original folder: {original}")
 
 
 LEFT_OUT = (

@@ -4,7 +4,7 @@
 Each of the two methods returns an exact total, because the kernel counts nanoseconds:
 
 - A control group (cgroup v2) for the server. Its counters can be read at any time, so start-up and
-  warm-up are not counted. Children that have not been reaped are included. The group needs no
+  warm-up can be subtracted. Children that have not been reaped are included. The group needs no
   controller, because every group has cpu.stat.
 - If no group can be created (not root): getrusage(RUSAGE_CHILDREN) before and after the server is
   reaped. The difference is the CPU time of the server and its children from start to end, including
@@ -15,14 +15,14 @@ If a process ends before its first tick, the kernel counts all its time as *user
 reports too much user time for a server that forks for each connection. For a group, the kernel adds
 the samples of all processes before it splits the total, so the split is correct.
 
-Each server may have the same small quota, so that the load generator has more CPU time than the
-server. Then the server is the limit of a run, even with few CPUs. A server that has used its quota
+A sweep can give each server the same small quota, so that the load generator has more CPU time.
+Then the server is the limit of a run, even with few CPUs. A server that has used its quota
 is stopped until the next (short) period begins. The server's group has the highest weight, so the
-server gets its quota even if other processes use the same CPU. The first of these methods that
-works sets the quota:
+server gets its quota even if other processes use the same CPU. The quota is set by the first of the
+following methods that works:
 
 - `systemd-run --user --scope`, if systemd allows users to set limits. No privilege is needed.
-- A group of version 2 below this process's group or a parent that enables `cpu` for its children.
+- A group of version 2 in this process's group or a parent group that enables `cpu` for children.
 - A group of version 1 (hierarchy `cpu`) for the quota, and a group of version 2 for the CPU time.
 """
 
@@ -79,7 +79,7 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """The numbers of a CPU quota's periods in which a process ran, and of those with throttling."""
+    """The number of a quota's periods in which a process ran, and of its throttled periods."""
 
     all: int
     throttled: int
@@ -90,8 +90,8 @@ class Usage(NamedTuple):
 
     cpu: CpuTime
     starved_us: float | None
-    """The microseconds in which a process of the server waited for a CPU and no process of the
-    server ran (PSI); None if the kernel does not report this time."""
+    """The microseconds in which a process of the server waited for a CPU while no process of the
+    server ran (PSI). None: the kernel does not report this time."""
     periods: Periods | None
     """None if there is no quota."""
 
@@ -110,9 +110,9 @@ class Group:
     """A control group for one server. Close it when the server has ended."""
 
     def __init__(self, parent: Path, quotas: Path | None = None, share: float = 0.0) -> None:
-        """Create the group in the folder `parent`. With `quotas`, also create a group in that
-        folder (in version 2 the same group), whose processes get only a `share` of one core. May
-        raise OSError."""
+        """Create the group in the folder `parent`. With `quotas`, limit its processes to a `share`
+        of one core by a group in the folder `quotas` (in version 2, the same group). May raise
+        OSError."""
         owner, self._share = f"{_process_namespace()}-{os.getpid()}", share
         self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
         self._limited = (quotas or parent) / self._folder.name

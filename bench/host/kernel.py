@@ -108,8 +108,8 @@ def task_folders(pid: int) -> list[Path]:
 
 
 def stat_fields(folder: Path) -> list[str]:
-    """Return the fields of `stat` in the folder of a process or thread, from its state on, see
-    proc_pid_stat(5). The field before, the program's name, may contain any character."""
+    """Return the fields of `stat` in the folder of a process or thread, beginning with `state`, see
+    proc_pid_stat(5). The field before `state`, the program's name, may contain any character."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
 
@@ -153,7 +153,7 @@ class Memory(NamedTuple):
 
 
 def memory(proc: Path = Path("/proc")) -> Memory | None:
-    """Return both numbers for this network namespace; None if a number is unknown."""
+    """Return the `Memory` of this network namespace; None if one of its numbers is unknown."""
     now = re.search(r"^TCP:.* tw (\d+)", text_of(proc / "net/sockstat"), re.MULTILINE)
     at_most = text_of(proc / "sys/net/ipv4/tcp_max_tw_buckets").strip()
     return Memory(int(now[1]), int(at_most)) if now and at_most.isdigit() else None
@@ -161,7 +161,8 @@ def memory(proc: Path = Path("/proc")) -> Memory | None:
 
 def wait_for_room(connections: int, watch: SignalWatch, proc: Path = Path("/proc")) -> None:
     """Wait, at most 60 s, until the kernel can keep `connections` more connections in TIME_WAIT. Do
-    not wait if they exceed the kernel's limit, or if it is unknown. May raise Interrupted."""
+    not wait if `connections` exceeds the kernel's limit or the limit is unknown. May raise
+    Interrupted."""
     for _ in range(int(REST_SECONDS / LOOK_SECONDS)):
         found = memory(proc)
         if not found or connections > found.at_most or found.now + connections <= found.at_most:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Describes this machine for the results, assigns its CPUs to server and load, and reads its
-limits: the CPU time that this host may use, and the limits that a benchmark can reach.
+"""Describes this machine for the results, assigns its CPUs to server and load, and reads the limits
+that a benchmark can reach, such as the CPU time that this host may use.
 
 Two limits apply to CPU time: the quota of this process's control group, and the number of CPUs on
 which the process may run. A quota is CPU time per period, e.g. 15 ms in each 100 ms. If a group has

@@ -9,7 +9,7 @@ Every child
     could deadlock, because this process may have threads (e.g. the live table's);
   - is bound to the given CPUs by taskset before its first instruction, so that all its threads and
     children also run on these CPUs;
-  - writes to unnamed files, because a full pipe would block it. With `piped`, its output is a pipe.
+  - writes to unnamed files, because a full pipe would block it. With `piped`, stdout is a pipe.
 """
 
 import contextlib
@@ -167,7 +167,7 @@ class Child:
         self._process.wait()
         with contextlib.suppress(ChildProcessError):
             while True:
-                os.waitpid(-self.pid, 0)  # the orphans of the child, if we are the subreaper
+                os.waitpid(-self.pid, 0)  # the child's orphans, if this process is the subreaper
         self._kept = (self._written(OUTPUT), self._written(ERRORS))
         for file in self._files:
             file.close()

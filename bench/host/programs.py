@@ -19,7 +19,7 @@ def compiler_of(executable: Path) -> str | None:
     """Return the compiler in the .comment section of a program's file; None: unknown."""
     said = output_of(["readelf", "--string-dump=.comment", str(executable)])
     names = re.findall(r"^\s+\[\s*[0-9a-f]+\]\s+(.+)$", said, re.MULTILINE)
-    # A program of clang also names the gcc that built the C library's start-up files.
+    # A program built by clang also names the gcc that built the C library's start-up files.
     return next((name for name in names if "clang" in name), names[0] if names else None)
 
 
@@ -80,7 +80,8 @@ def find_program(name: str) -> str | None:
 
 
 def require(name: str, group: str) -> str:
-    """Return a program's path. Raises UserError with the `group` of scripts/setup.sh to install."""
+    """Return a program's path. Raises UserError if the program is missing; the message names the
+    `group` of scripts/setup.sh that installs it."""
     if found := find_program(name):
         return found
     raise UserError(f"{name} is not installed. Run: scripts/setup.sh {group}")

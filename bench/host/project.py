@@ -17,7 +17,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def declaration(model: type[Model], file: Path, **more: object) -> Model:
-    """Return a model of a TOML file and the fields `more`. Raises UserError if they are invalid."""
+    """Return a `model` made from a TOML file and `more`. Raises UserError if a value is invalid."""
     try:
         return model.model_validate({**toml_of(file), **more})
     except (OSError, ValueError, RecursionError) as error:  # invalid TOML, or invalid for the model

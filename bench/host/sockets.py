@@ -35,7 +35,7 @@ LISTEN, TIME_WAIT = 1 << STATES.index("LISTEN"), 1 << STATES.index("TIME_WAIT")
 
 _SOCK_DIAG = 4  # <linux/netlink.h>
 _BY_FAMILY = 20  # <linux/sock_diag.h>
-_ONE, _ALL = 0x1, 0x301  # NLM_F_REQUEST; with NLM_F_DUMP
+_ONE, _ALL = 0x1, 0x301  # NLM_F_REQUEST; NLM_F_REQUEST | NLM_F_DUMP
 _ERROR, _DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")  # struct nlmsghdr
 _ASKED = struct.Struct("=BBBxI" + "HH16s16s4x8s")  # struct inet_diag_req_v2
@@ -59,7 +59,7 @@ class Traffic(NamedTuple):
 
     @property
     def peer_was_last(self) -> bool:
-        """Return whether this side sent nothing, or the peer sent at least one timer step later."""
+        """Return whether this side sent nothing, or the peer sent a timer step or more after it."""
         return not self.sent or self.received_ago < self.sent_ago
 
 

@@ -231,7 +231,7 @@ class Clients:
             )
 
     def names(self) -> dict[int, OwnClient]:
-        """Return our own connected clients by port."""
+        """Return this program's connected clients by port."""
         with self._lock:
             return {connection.port: one for one, connection in self._open.items()}
 

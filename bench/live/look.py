@@ -17,8 +17,8 @@ from bench.records.store import Json
 
 EVERY_SECONDS = 0.5
 SHARE_OF_TIME = 0.1
-"""The largest share of one processor for the observations, if LONGEST_PAUSE allows it. Slow
-observations, e.g. of a thousand processes, are less frequent."""
+"""The share of one processor that the observations may use. Slow observations, e.g. of a thousand
+processes, are less frequent, but LONGEST_PAUSE is the longest pause, in seconds."""
 LONGEST_PAUSE = 3.0
 FORGOTTEN_SECONDS = 5 * LONGEST_PAUSE
 """If the last observation is older than this (no page was open), no rate is calculated from it."""

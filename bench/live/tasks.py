@@ -24,7 +24,7 @@ COUNTER = struct.Struct("<Q6QQ")
 """The fields: requests, responses by the first digit of the status (none, 1xx, ..., 5xx), bytes."""
 _SHARED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s .* /dev/zero \(deleted\)$", re.MULTILINE)
 LONGEST = 10_000 * COUNTER.size
-"""The largest size of all counters: one for each of WORKERS_LIMIT workers (lib/config.h)."""
+"""The largest size of all counters together: WORKERS_LIMIT workers have one each (lib/config.h)."""
 
 
 class Counters:

@@ -5,7 +5,7 @@ the same event.
 The server needs no code for this. The kernel reports the system call in which a task sleeps. For
 each connection, the kernel reports which side sent last and how many bytes are unread, but not
 whether a request is complete. The package knows only its own clients' requests. For other clients
-the page shows that they have no response yet.
+the page shows only that they wait for a response.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class WaitGroup:
 
     kind: str
     label: str
-    """The metrics' label for connections: the event in words, the same for any number of them."""
+    """The event in words, in the singular: the label of a group of connections in /metrics."""
     call: str = ""
     """The system call in which the tasks sleep."""
     silent: bool = False
@@ -102,12 +102,12 @@ class Sockets:
     open: list[Socket] = field(default_factory=list)
     """The connections in the state ESTABLISHED."""
     known: dict[int, OwnClient] = field(default_factory=dict)
-    """Our own clients by port."""
+    """This program's clients by port."""
 
     @property
     def unread(self) -> int:
         """Return the number of accepted connections with unread data to which nothing was sent. In
-        05 they wait in the server's own queue."""
+        server 05, they wait in a queue of the server."""
         return sum(_phase(one) is UNREAD for one in self.open)
 
 
@@ -162,7 +162,7 @@ def _phase(one: Socket) -> Wait:
 
 
 def _phase_of(known: OwnClient, seen: Sockets) -> Wait:
-    """Return the wait of our own client `known`, if its bytes were read but not answered."""
+    """Return the wait of this program's client `known`, whose bytes were read but not answered."""
     if known.who is Who.SILENT:
         return REQUEST
     return REDIS if known.path == GUESTBOOK and seen.asks_redis else RESPONSE

@@ -175,7 +175,7 @@ QUEUES = {
     "unread_connections": ("Accepted connections with unread data", "unread"),
 }
 CALLS = "Processes and threads by the system call in which they sleep and what they wait for"
-# Each request creates new metrics, so the time of their creation has no meaning.
+# Each request for /metrics creates new metrics, so the time of their creation has no meaning.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 

@@ -155,7 +155,7 @@ def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
     """Return the outcome with the figures from the output and the files of an ended ab."""
     figures = parse_report(ran.report)
     precise = parse_percentile_file(text_of(folder / "percentiles.csv"))
-    done = _number(r"Total of (\d+) requests completed", ran.report)  # before an error
+    done = _number(r"Total of (\d+) requests completed", ran.report)  # only after an error
     if figures:
         figures.percentiles_ms = {p: precise[p] for p in KEPT_PERCENTILES if p in precise}
         done = figures.complete

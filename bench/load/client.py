@@ -13,7 +13,7 @@ from typing import TypeVar
 RESET = struct.pack("ii", 1, 0)
 """The value of SO_LINGER that makes close() send a reset, see socket(7)."""
 CHUNK = 65536
-_BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: choose the port at connect, for the pair of addresses
+_BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: the kernel chooses the port in connect(), not in bind()
 _FIRST = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 _STATUS, _LENGTH = re.compile(rb"[0-9]{3}"), re.compile("[0-9]{1,18}")
 Same = TypeVar("Same", bound="Client")

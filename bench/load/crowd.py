@@ -49,14 +49,14 @@ OPENING_SECONDS = 3.0
 """The maximum time to wait for the first answers on idle connections."""
 MOST_FLOODED = 50_000
 SMALL_BUFFER = 4096
-"""The bytes of the receive buffer of a client that does not read."""
+"""The size in bytes of the receive buffer of a client that does not read."""
 PIPELINED = 20
 """The number of requests that a slow reader sends at once."""
 RUSH_SECONDS = 5.0
 """The timeout of a client in the crowd "rush", for its whole response."""
 WRITE_SECONDS = 0.02
 LATE_SECONDS = 4 * WRITE_SECONDS
-"""Later wake-ups are reported as CPU starvation."""
+"""A longer interval between two wake-ups of the visitors' process is reported as CPU starvation."""
 REFUSED_PAUSE = 0.02
 """The minimum pause after a refused connection."""
 
@@ -69,7 +69,7 @@ class Page:
     path: str
     status: int = 200
     posts: bool = False
-    """Each request adds a remark to the guestbook."""
+    """Whether each request adds a remark to the guestbook."""
     file: str | None = None
     """The file whose content the body must have; None: any body."""
 
@@ -96,7 +96,7 @@ class CrowdOrder:
     port: int
     count: int
     pages: tuple[Page, ...]
-    """Visitor n always requests page n (modulo their number); other crowds use the first page."""
+    """Visitor n always requests page n modulo the number of pages; other crowds: the first page."""
     pause: float = 0.0
     """Seconds between two rushes, or between a visitor's response and its next request."""
     rounds: int = 0
@@ -317,7 +317,7 @@ def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
                 if piece == b"":
                     tally.count(*judge(bytes(so_far), page, file))
                     del waiting[descriptor]
-                    # A reset leaves no connection in TIME_WAIT. Many would fill the kernel's table.
+                    # Close with a reset: connections in TIME_WAIT would fill the kernel's table.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                     connection.close()
         for connection, _ in waiting.values():

@@ -3,10 +3,10 @@
 
 ab sends a request only after the previous answer. When the server stalls, ab also stops, and omits
 the requests that would arrive meanwhile. oha sends requests at fixed times. If all connections wait
-for answers, oha sends a request late; `--latency-correction` records when the request was due. oha
-writes both times of each request into a database (`--db-url`), from which all latencies are
-computed. A corrected latency begins when the request was due; an uncorrected latency begins when
-the request was sent.
+for answers, oha sends a request late; `--latency-correction` records when the request was due. For
+each request, oha writes this time and the time of sending into a database (`--db-url`), from which
+all latencies are computed. A corrected latency begins when the request was due; an uncorrected
+latency begins when the request was sent.
 """
 
 import math

@@ -22,8 +22,8 @@ class ProbeError(NoFigure):
 def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = False) -> Response:
     """Send one request like ab, and read until the server closes or no more bytes arrive.
 
-    Raises ProbeError if there is no answer, if the status is not `status` (None: if the status is
-    an error), or if the length of the body is not Content-Length. ab does not check this length.
+    Raises ProbeError if there is no answer, if the status is wrong, or if the body's length is not
+    Content-Length, which ab does not check. `status`: the right status; None: any below 400.
     """
     kept = ["Connection: Keep-Alive"] if keep_alive else []
     fields = [*kept, "User-Agent: probe", "Accept: */*"]

@@ -28,7 +28,8 @@ SCRIPT = Path(__file__).with_name("wrk.lua")
 BEGINS = "JSON "
 """The beginning of the line that wrk.lua prints."""
 SPARE_SECONDS = 5.0
-"""The seconds by which wrk's time limit exceeds our timeout: this process must end wrk first."""
+"""The seconds by which wrk's time limit exceeds the load's timeout, because this process must end
+wrk before wrk's time limit."""
 PIPELINED = 8
 """The number of requests that a connection sends at once. The number divides 1,000, because servers
 close a connection after 1,000 requests."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Ansible's own display. It omits the names of plays that show no task and, if nothing failed, the
-table at the end."""
+"""Ansible's default display, without the names of plays that show no task. The table of hosts at
+the end appears only after a failure."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ say descriptors "$(prlimit --nofile --output HARD --noheadings 2>/dev/null | tr 
 say free_mb "$({ df -Pm /opt 2>/dev/null || df -Pm /; } | awk 'NR == 2 { print $4 }')"
 
 # SSH_CONNECTION has four words: the client's address and port, and the address and port of sshd.
-# With NAT, clients connect to another address.
+# With NAT, sshd's address is not the address to which clients connect.
 # shellcheck disable=SC2086
 set -- ${SSH_CONNECTION-}
 say ssh_address "${3:-127.0.0.1}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Sets the kernel's settings for the benchmark, and the limit of open files. Must run as root. Prints
 # `changed` for each change, `absent=NAME` if this kernel lacks an optional setting, and `lacks=NAME`
-# if it lacks a required setting. The playbook sets these variables: `folder`; `sysctl_file`, and
-# `conf`, the text for this file; `limits_file`; `user`, the user who logs in; `descriptors`, the
-# user's present limit; `descriptors_wanted`, the limit that is needed.
+# if it lacks a required setting. The playbook sets these variables: `folder`; `sysctl_file`; `conf`,
+# the text for sysctl_file; `limits_file`; `user`, the user who logs in; `descriptors`, this user's
+# present limit of open files; `descriptors_wanted`, the limit that is needed.
 # shellcheck shell=sh disable=SC2154
 PATH=$PATH:/usr/sbin:/sbin
 umask 022

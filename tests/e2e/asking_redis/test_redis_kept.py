@@ -34,7 +34,7 @@ def _warm_up(server: Server, at_once: int) -> None:
     if not server.kind.keeps_alive:
         fetch(server, "/guestbook")
         return
-    # After its first visits, 02's parent connects to Redis and lends the connections.
+    # After its first visits, 02's parent connects to Redis, and lends connections to children.
     for _ in range(3):
         fetch(server, "/guestbook")
     # Children or threads of earlier connections (02, 04) may still hold Redis connections.

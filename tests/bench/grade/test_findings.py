@@ -80,8 +80,8 @@ def test_redis_is_not_blamed_before_it_goes_down(
 def test_a_server_that_also_loses_clients_without_redis_fails_under_load(
     monkeypatch: pytest.MonkeyPatch, lost: bool
 ) -> None:
-    """A crowd of clients gets no response while Redis is silent. If clients that request files get
-    none, too, the grader reports that the server fails under load."""
+    """A crowd of clients gets no response while Redis is silent. If clients that request files are
+    lost, too, the fault is the load."""
 
     def fails(*_: object) -> None:
         raise Failed("redis-stops-all", "0 bytes")

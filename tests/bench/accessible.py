@@ -23,12 +23,12 @@ SETTLED = """async () => {
     const ends = (one) => one.effect.getComputedTiming().endTime < Infinity;
     await Promise.allSettled(document.getAnimations().filter(ends).map((one) => one.finished));
 }"""
-"""JavaScript that waits until all animations that end, e.g. of colours, have ended."""
+"""JavaScript that waits for the end of all animations (e.g. of colours), except endless ones."""
 
 
 def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str]:
     """Return a line for each rule that the page breaks in light or dark colours: the rule, one
-    place, and the number of other places. `part` has the selectors to "include" and "exclude"."""
+    element, and the number of further elements. `part` has selectors to "include" and "exclude"."""
     found = []
     for scheme, rules in (("light", None), ("dark", COLOURS)):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def opened(
     browser: Browser, *allowed: str, viewport: Any = None, color_scheme: str = "light"
 ) -> Iterator[Page]:
     """Yield an empty page. Each requested address, error and console message must begin with one of
-    the `allowed` texts ("" allows all). Data in the page is not a request."""
+    the `allowed` texts ("" allows all). `data:` and `blob:` addresses are allowed."""
     page, events = UNUSED.pop() if UNUSED else browser.new_page(), list[str]()
     page.set_viewport_size(viewport or {"width": 1280, "height": 720})
     page.emulate_media(**(USUAL | {"color_scheme": color_scheme}))  # type: ignore[arg-type]

@@ -44,7 +44,6 @@ class Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         self.server.enter()
-        # After a surplus response, a client sends a request before it has read the last response.
         while request := self.read():
             head = request.lower()
             keep = b"keep-alive" in head or (
@@ -72,7 +71,7 @@ class Handler(socketserver.StreamRequestHandler):
         return head + self.rfile.read(int(length[1]) if length else 0)
 
     def answer(self, request: bytes, keep: bool) -> bool:
-        """Send one answer; return whether the connection may continue."""
+        """Send one answer; return whether the connection can serve another request."""
         mode, number = self.server.mode, next(ANSWERS)
         now_and_then = number % EVERY == 0
         status, page = self.server.page(request)

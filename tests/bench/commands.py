@@ -38,7 +38,7 @@ def in_path(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, script: st
 
 
 def copied(folder: Path, *names: str) -> Path:
-    """Copy files and folders of the project with their times into a folder, and return the folder.
+    """Copy files of the project with their modification times into a folder; return the folder.
     If build/release is copied, make compiles only the files that a test changes."""
     for name in names:
         place = folder / name

@@ -83,7 +83,7 @@ def broken(mode: str, kind: Kind = "reference") -> Subject:
 
 def measured(fault: str, conditions: Conditions, timeout: float = 10.0) -> Run:
     """Return a run that had its full load. On a busy machine the load generator may have one or two
-    requests under way instead of ten. Such a run fails, and is repeated, up to TRIES runs."""
+    requests under way instead of ten. Such a run fails, and is repeated; TRIES limits the runs."""
     for _ in range(TRIES):
         run = measured_of(broken(fault), conditions, timeout)
         if run.reason is None or run.reason.label != "too little load":

@@ -58,7 +58,7 @@ class Sweep(Marked):
 
 
 def strays(mark: str, but: int = 0) -> list[str]:
-    """Return the commands that still have a mark after a grace time, except the PID `but`."""
+    """Return the commands of processes with a mark after a grace time, except the PID `but`."""
     deadline = time.monotonic() + GRACE_SECONDS
     while found := [command for pid, command in marked(mark) if pid != but]:
         if time.monotonic() > deadline:

@@ -23,7 +23,7 @@ KEPT = request("GET", "/t/digits.txt")
 HALF = DIGITS[:-2]
 of, of_kind = pytest.mark.of_servers, pytest.mark.of_kind
 shared = functools.partial(pytest.param, marks=pytest.mark.shared_code)
-"""Makes a parameter with which only the servers of the mark shared_code are tested."""
+"""Makes a parameter that is tested only with the servers of the mark shared_code."""
 # Seconds: slightly less than the timeouts for a request, for an idle client, and for Redis' reply.
 REQUEST_TIME, IDLE_TIME, REDIS_TIME = 8, 4, 1.5
 

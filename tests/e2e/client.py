@@ -19,7 +19,7 @@ FORM = ("Content-Type", "application/x-www-form-urlencoded")
 
 
 class EndOfStreamError(Exception):
-    """The server closed before the response was complete; `received` has the bytes so far."""
+    """The server closed the connection before the response was complete; `received`: its bytes."""
 
     def __init__(self, received: bytes) -> None:
         super().__init__(f"closed after {len(received)} bytes: {received[:300]!r}")
@@ -75,7 +75,7 @@ class Client(client.Client):
         self._port = server.port
 
     def send_if_open(self, data: bytes) -> bool:
-        """Send all data; return False if the server has closed."""
+        """Send all data; return False if the server has closed the connection."""
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):

@@ -43,8 +43,8 @@ def on_paper(page: Page, url: str) -> None:
 
 
 def test_every_page_fits_and_asks_no_other_host(browser: Browser, site: Path, address: str) -> None:
-    """Every page fits, except pages of single files, and on a wide screen no drawing of the book is
-    cut off. The test blocks the search index, which would take most of the time."""
+    """Every page fits, except pages of source files. On a wide screen no drawing of the book is cut
+    off. The test blocks the search index, which would take most of the time."""
     names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     names = [name for name in names if name.partition("/")[0] not in ("source", "404.html")]
     assert len(names) > 40

@@ -82,7 +82,7 @@ def test_names_in_the_texts_of_the_grader_exist(known: set[str]) -> None:
 
 
 def test_lines_to_read_are_those_of_the_files() -> None:
-    """The reading list gives the length of each file with an error of at most a tenth."""
+    """The length of each file in the reading list is wrong by at most 10 %."""
     text = (ROOT / "docs/tutorial/read-the-source.md").read_text()
     rows = re.findall(r"\| `([\w/.]+)` \| (\d+) \|", text)
     assert len(rows) > 10
@@ -91,7 +91,7 @@ def test_lines_to_read_are_those_of_the_files() -> None:
 
 
 def test_the_first_hour_has_time_for_its_reading() -> None:
-    """The chapters and servers, at 200 words or 20 lines a minute, fit into the planned minutes."""
+    """The planned time suffices to read chapters (200 words/min) and servers (20 lines/min)."""
     text = (ROOT / "docs/tutorial/first-hour.md").read_text()
     begin, end = (
         int(re.findall(rf"\*\*Minute (\d+): {what}", text)[0]) for what in ("read", "write")

@@ -33,9 +33,9 @@ half() {
     sleep 0.5
 }
 """
-"""The clients; `half N` opens N connections and sends half a request on each."""
+"""Shell functions of clients; `half N` opens N connections and sends half a request on each."""
 WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; sleep 0.3"
-"""Wait until the server listens. These connections send no byte, so they are not served."""
+"""Waits until the server listens. These test connections send no byte, so they get no response."""
 
 
 SECONDS = 120
@@ -47,11 +47,11 @@ LOOPBACK = "ip link set lo up && exec 10< /dev/null && "
 
 def run(script: str) -> str:
     """Return what a script writes to standard output and standard error. The script has its own
-    network, where every port is free, and its own PID namespace, which ends its processes.
+    network, where every port is free, and its own PID namespace, so its processes end with it.
     Descriptor 10 is open, as in some terminals, so that bash must use higher descriptors."""
     own = next((words for words in WAYS.values() if _works(words)), None)
     if own is None:
-        pytest.skip("no namespaces here, and the commands of the book use fixed ports")
+        pytest.skip("the commands use fixed ports, and need a network namespace")
     done = subprocess.run(
         [*own, "--", "bash", "-c", LOOPBACK + script],
         cwd=ROOT,
@@ -110,7 +110,7 @@ def comment_of(file: str) -> str:
 
 
 def skip_unless_straced() -> None:
-    """Skip the test if strace may not trace its own children, which most machines allow."""
+    """Skip the test on the few machines where strace may not trace its own children."""
     try:
         require_tracing(["strace"])
     except Refused as refused:
@@ -176,7 +176,7 @@ TRIES = {
     for chapter in sorted((ROOT / "docs" / "tutorial" / "book").glob("*.md"))
     for number, exercise in enumerate(TRY.findall(chapter.read_text()), 1)
 }
-"""The commands and the expectation of each exercise."""
+"""The commands of each exercise, and the text after them, which promises results."""
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ DOCUMENTS = sorted(
 
 
 def test_links_lead_somewhere_and_nothing_is_loaded_from_other_hosts(site: Path) -> None:
-    """The links of hooks and the theme work, too; the build checks only the links of texts."""
+    """Links from hooks and the theme work, too; the build checks only the links in documents."""
     pages = {path: path.read_text() for path in site.rglob("*.html")}
     anchors = {path: set(re.findall(r"\bid=\"?([^\s\">]+)", text)) for path, text in pages.items()}
     for path, text in pages.items():

@@ -28,7 +28,7 @@ RESULTS = str(RECORDED / "version3.json")
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
 def test_a_closed_standard_output_gives_no_traceback(words: tuple[str, ...]) -> None:
     """The command prints no traceback if the reader of its pipe has ended, as with `| head -1`. The
-    pipe is closed before the command writes; an open pipe could hold the whole output."""
+    reader ends before the command writes, because the pipe could hold the whole output."""
     child = subprocess.Popen(
         [*BENCH, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -86,7 +86,7 @@ def test_former_commands_work_and_print_the_new_one(
 
 
 _, *WRONG = Path(__file__).with_name("wrong.txt").read_text().splitlines()
-"""Lines `words => beginning of the message`. TMP: a folder with files of hosts; TAB: a tab."""
+"""Lines `arguments => beginning of the error`. TMP: a folder with files of hosts; TAB: a tab."""
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("words", MISTAKES)
 def test_a_mistake_is_reported_before_an_installation(words: str, tmp_path: Path) -> None:
-    """In this folder the installation would fail, because there is no scripts/setup.sh."""
+    """The folder has no scripts/setup.sh, so an installation would fail with another message."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     done = run("make", *words.split(), cwd=tmp_path, status=2)
     assert MISTAKES[words] in done.stdout + done.stderr

@@ -30,7 +30,7 @@ REQUESTS, CONNECTIONS = 1500, 30
 FIRST = 1 + 2 * CONNECTIONS
 """The number of requests before a run: the first one, and two on each connection to warm up."""
 ATTEMPTS = 3
-"""The checks of a sweep reject a figure if the machine paused during the run."""
+"""The number of sweeps to try: a sweep rejects its figure if the machine paused during the run."""
 OWN_ABOVE = 1.6
 """The CPU time that a server reports, divided by the sweep's figure, is below this limit. The
 server's figure includes start, end and warm-up, which matter with few requests."""
@@ -114,8 +114,8 @@ def test_measure_runs_and_checks_two_parts(tmp_path: Path) -> None:
 
 
 def test_an_optimisation_switched_off(tmp_path: Path) -> None:
-    """The sweep really disables the optimisation: the server then sends each command to Redis with
-    its own system call, otherwise all commands of a loop iteration with one call."""
+    """The sweep really disables the optimisation. The server then makes a system call for each
+    command to Redis; usually one call sends all commands of a loop iteration."""
     if not (ROOT / "build/baselines/without.so").exists():
         pytest.skip("the baselines are not built")
     skip_unless_traceable()

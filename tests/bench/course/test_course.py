@@ -257,7 +257,7 @@ def test_plan_slides_and_sheets_have_the_same_minutes() -> None:
 
 TEACHING = ROOT / "docs" / "teaching"
 LETTERS = 30
-"""Shorter sentences and lines may occur anywhere by chance."""
+"""The least length of a compared sentence or line: shorter ones occur anywhere by chance."""
 
 
 @pytest.fixture(scope="module")
@@ -294,8 +294,8 @@ def _lines(text: str) -> set[str]:
 
 
 def _answers() -> set[str]:
-    """Return the sentences of the answers that the sheets lack, and the lines of code that the
-    servers and the skeleton lack."""
+    """Return the answers' sentences that no sheet contains, and their lines of code that neither
+    the servers nor the skeleton contain."""
     sheets = "".join(_flat(file.read_text()) for file in (TEACHING / "sheets").glob("*.md"))
     patterns = (
         "lib/**/*.[ch]",
@@ -374,7 +374,7 @@ def test_the_archive_makes_sheets_without_slides(copy: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_the_archive_builds_and_grades(copy: Path) -> None:
-    # The other builds of the library are for stages that are not run.
+    # No stage of this test needs the other builds of the library (BUILD_GRADER).
     only = ["BUILD_GRADER=:", "SERVER=01_iterative", "ARGS=--only serves"]
     for words in (["all"], ["grade", *only]):
         made = run("make", "--silent", "SETUP=true", *words, cwd=copy)

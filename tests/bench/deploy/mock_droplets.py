@@ -22,7 +22,7 @@ LOOKS_UNTIL_LISTED = 1
 LOOKS_UNTIL_ACTIVE = 3
 LOOKS_UNTIL_GONE = 1
 LARGEST_PAGE = 4
-"""The longest page of sizes or keys, so that a few items fill several pages."""
+"""The most sizes or keys on one page of a list; so few that a short list has several pages."""
 
 SIZES = [
     {"slug": slug, "price_hourly": price}
@@ -89,7 +89,7 @@ class Service:
         return 202, {"droplet": self.droplets[-1].shown(), "links": {}}
 
     def look(self, tag: str) -> list[dict[str, Any]]:
-        """Return the droplets with the tag, as a list shows them now."""
+        """Count a query of the list, and return the listed droplets with the tag."""
         for droplet in self.droplets:
             droplet.looks += 1
         self.droplets = [d for d in self.droplets if not (d.deleted and d.looks > LOOKS_UNTIL_GONE)]

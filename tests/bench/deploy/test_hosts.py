@@ -32,15 +32,15 @@ SWEEP = (
     *("--balancer", "none,close", "--runs", "2"),
 )
 TIMEOUT = 600.0
-"""Seconds, enough for a busy machine."""
+"""The longest wait in seconds, enough for a busy machine."""
 
 NEEDED = ("ansible-playbook", "sshd", "ssh", "nginx", "redis-server", "ab", "gcc", "make")
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
 MISSING = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
 
 pytestmark = [
-    pytest.mark.slow,  # each test uses the hosts in the state after the previous test
-    pytest.mark.xdist_group("deploy"),
+    pytest.mark.slow,
+    pytest.mark.xdist_group("deploy"),  # each test continues where the previous test ended
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the hosts of a lab"),
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
 ]
@@ -54,7 +54,7 @@ class Hosts(Lab):
         self.results, self.inventory = folder / "results", folder / "hosts.ini"
 
     def write_inventory(self) -> None:
-        """Write an inventory with other names, with ssh aliases as addresses, and with no user."""
+        """Write an inventory with other host names, ssh aliases as addresses, and no user name."""
         own = (self.folder / "inventory.ini").read_text()
         lines = []
         for role in HOSTS:

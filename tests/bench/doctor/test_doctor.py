@@ -326,8 +326,8 @@ def test_limits_of_other_hosts(balancer: Balancer, host: str, change: dict[str, 
     ("reuse", "hosts"), [(0, ["load", "nginx"]), (1, []), (2, ["load", "nginx"])]
 )
 def test_ports_reused_only_on_loopback_stay_in_time_wait(reuse: int, hosts: list[str]) -> None:
-    """With tcp_tw_reuse=2, the kernel's default, ports between hosts stay in TIME_WAIT, because the
-    kernel reuses only ports of loopback traffic (ip-sysctl.rst)."""
+    """With tcp_tw_reuse=2, the kernel's default, the kernel reuses only ports of loopback
+    connections (ip-sysctl.rst). Ports of connections between hosts stay in TIME_WAIT."""
     scarce = ROOMY.model_copy(update={"ports": 900, "time_wait_reuse": reuse})
     every = [(name, role, scarce) for name, role in ROLES.items()]
     found = assess([run(100, "close")], scarce, every)

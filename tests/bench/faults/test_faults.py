@@ -61,7 +61,7 @@ def _outcomes(chosen: Fault, folder: Path) -> dict[str, list[str]]:
 
 
 def _of(test: str, outcomes: dict[str, list[str]]) -> list[str]:
-    """Return the outcomes of FILE::TEST, with all parameters if the name has none."""
+    """Return the outcomes of FILE::TEST; a name without parameters means all its cases."""
     name = test.partition("::")[2]
     return [
         text

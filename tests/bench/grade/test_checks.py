@@ -177,7 +177,7 @@ def test_no_points_are_lost_without_a_reason(
 def test_doubtful_failures_on_a_busy_machine(
     monkeypatch: pytest.MonkeyPatch, busy: float, attempts: int, came: str
 ) -> None:
-    """After two doubtful failures on a busy machine, the check runs a third time if possible."""
+    """After two doubtful failures on a busy machine, the check runs again if time is left."""
     ways = iter([*[Failed("no-answer", "nothing came", sure=False)] * 2, None])
 
     def once(*_: object) -> None:
@@ -185,7 +185,7 @@ def test_doubtful_failures_on_a_busy_machine(
             raise failed
 
     monkeypatch.setattr(CheckRunner, "_once", once)
-    # The time is read before each attempt, and after each failure.
+    # The grader reads the time that is left before each attempt, and after each failure.
     seconds = iter(([10.0] * (2 * attempts - attempts // 3)) + [0.0])
     scene = SimpleNamespace(left=lambda: next(seconds))
     world = World(CheckRunner(scene, 1, False), others_busy=lambda: busy)  # type: ignore[arg-type]
@@ -198,7 +198,7 @@ def together_world(
     monkeypatch: pytest.MonkeyPatch, ways: dict[str, list[object]], apart: bool
 ) -> World:
     """Return a world with a check for each name in `ways`. Each attempt of a check returns or
-    raises the next value. If `apart`, no first attempt ends before all checks have begun."""
+    raises its next value. If `apart`, no first attempt ends before all checks have begun."""
     trials = [Trial(name, 2, lambda scene: None) for name in ways]
     stage = Stage("together", "They run together", trials)
     together = threading.Barrier(len(ways) if apart else 1)
@@ -222,8 +222,8 @@ def together_world(
 
 @pytest.mark.parametrize("apart", [True, False])
 def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
-    """The grader runs checks in parallel and repeats a failed check alone, unless the fault is
-    known or follows from another fault. A sure failure counts even if the repetition passes."""
+    """The grader runs checks in parallel, and repeats a failed check alone. A check with a
+    known fault is not repeated. A sure failure counts even if the repetition passes."""
     deaf = [Failed("deaf", "1"), Failed("deaf", "2")]
     ways: dict[str, list[object]] = {
         "right": ["a note"],
@@ -498,7 +498,7 @@ def answered_scene(folder: Path, seed: int = 1) -> Any:
 
 
 def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
-    """Each step exists for clients, Redis or files, and each situation has its own name."""
+    """Each step of a situation is implemented, and each situation has its own name."""
     scene = answered_scene(tmp_path)
     names = [one.name for one in DECLARED.situation]
     assert len(names) == len({*names}) > 15

@@ -194,7 +194,7 @@ def test_many_copies_are_shown_as_a_group() -> None:
 @pytest.mark.skipif(find_spec("copydetect") is None, reason="scripts/setup.sh similar installs it")
 def test_a_copy_with_other_names_is_similar_and_two_servers_are_not(tmp_path: Path) -> None:
     """A copy of the solution with other names is similar. The project's servers are not similar,
-    because they contain no code of a student. About 2 s."""
+    because the comparison ignores the project's own code. About 2 s."""
     solution = (ROOT / SOLUTION).read_text()
     servers = {name: tmp_path / name for name in ("copy", "07_epoll", "03_preforking")}
     for name, server in servers.items():

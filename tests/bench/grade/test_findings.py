@@ -60,7 +60,7 @@ def test_the_end_of_a_connection_is_no_part_of_the_received_bytes(
 def test_redis_is_not_blamed_before_it_goes_down(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, steps: str, usual: dict[bytes, bool]
 ) -> None:
-    """If a situation stops Redis, its fault is reported only from that step on."""
+    """If a situation stops Redis, the grader reports the situation's fault only after this step."""
     came: dict[bytes, bool] = {}
     monkeypatch.setattr(situations, "data_in_redis", lambda _: {})
     monkeypatch.setattr(
@@ -185,7 +185,7 @@ def test_consequences_of_a_fault_in_the_first_check_give_no_points() -> None:
 def test_a_fault_is_proven_before_the_other_checks_use_up_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A sure fault that may cause many others is traced at once; a doubtful fault is not."""
+    """A sure fault that may cause many others is traced immediately; a doubtful fault is not."""
 
     def attempt(_: object, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
         found = Failed("ignores-end", "open", sure=check.name != "doubtful")

@@ -85,7 +85,7 @@ UNUSED = shutil.ignore_patterns(
     *(".git", ".venv", "__pycache__", "results", "tests"),
     *("debug", "lint", "tsan"),  # 130 MB in build/
 )
-"""Files that no grading of IN_LIBRARY reads."""
+"""Files that are not copied, because the tests of IN_LIBRARY do not read them."""
 SEVEN = [f"{file.parent.name}" for file in sorted(ROOT.glob("0[1-7]_*/main.c"))]
 ALONE = ("load", "sanitizers")
 STAGES_WITHOUT_LOAD = [one.name for one in STAGES if one.checks[0].name not in ALONE]
@@ -270,8 +270,8 @@ def test_a_fault_of_the_library_is_called_by_its_name(name: str, tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_server_that_serves_several_may_not_say_one(tmp_path: Path) -> None:
-    """The grader reports a false "one" in tests.toml, which would leave out all checks with several
-    clients."""
+    """The grader reports a false `stalled_by = "one"` in tests.toml, which would leave out all
+    checks with several clients."""
     server = tmp_path / "08_says"
     shutil.copytree(ROOT / "07_epoll", server)
     (server / "tests.toml").write_text('stalled_by = "one"\n')

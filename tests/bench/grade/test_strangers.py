@@ -27,7 +27,7 @@ from ..commands import bench
 
 
 def program(name: str, **macros: str) -> str:
-    """Return the source of a test program, after definitions of these macros."""
+    """Return definitions of these macros, followed by the source of a test program."""
     text = (Path(__file__).parent / "programs" / f"{name}.c").read_text()
     return "".join(f"#define {macro} {value}\n" for macro, value in macros.items()) + text
 
@@ -63,7 +63,7 @@ def test_a_malicious_program_does_no_harm(tmp_path: Path) -> None:
     user, net, file, read, new, seed, variables, children = map(int, said.groups())
     alone = not any("NO network" in words for words in found.isolation)
     assert net == (-1 if alone else 0), said[0]
-    assert (file, variables) == (0, 3), said[0]  # PATH, LC_ALL and TZ
+    assert (file, variables) == (0, 3), said[0]  # 3: PATH, LC_ALL, TZ
     assert not alone or seed == 0, said[0]
     if version():  # without Landlock all files can be read, and the grade says so
         assert (read, new) == (0, 0), said[0]

@@ -51,7 +51,7 @@ def tarred(path: Path, files: Mapping[str, bytes], links: Mapping[str, str] | No
 
 
 def sparse_tar(path: Path, size: int) -> Path:
-    """Write a tar whose main.c has this size and consists of one hole, and return its path."""
+    """Write a tar with a sparse main.c of this size (only a hole), and return the tar's path."""
     member = tarfile.TarInfo("main.c")
     member.type = tarfile.GNUTYPE_SPARSE
     head = bytearray(member.tobuf(tarfile.GNU_FORMAT))
@@ -68,7 +68,7 @@ def only(folder: Path) -> Submission:
 
 
 def server_of(folder: Path, into: Path) -> Path:
-    """Return the copied server of the only submission of a folder."""
+    """Copy the server of the folder's only submission, and return the copy's path."""
     return collect(only(folder), into)
 
 
@@ -101,7 +101,7 @@ LAYOUTS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 
 def made(make: Callable[[Path], object], place: Path) -> Path:
-    """Return a folder of submissions that `make` has filled."""
+    """Return a folder of submissions, after the function `make` has filled it."""
     folder = place / "class"
     folder.mkdir()
     make(folder)

@@ -161,7 +161,7 @@ def test_each_change_changes_the_digest(changed: str, project: Path) -> None:
 
 
 def test_compiled_python_files_do_not_change_the_digest(project: Path) -> None:
-    """Compiled Python files do not change the digest: each host has those that it has imported."""
+    """Compiled Python files do not change the digest, because they differ between hosts."""
     before = source_digest(project)
     for folder in ("bench", "bench/studies", "bench/references", "baselines"):
         (project / folder / "__pycache__").mkdir()

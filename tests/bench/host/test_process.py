@@ -43,8 +43,8 @@ print(rusage_of_reaped().total - before)
 
 
 def test_output_is_there_during_and_after(tmp_path: Path) -> None:
-    """The output of a child can be read during and after its run. Half a line is returned when its
-    rest has arrived, or after the end of the child."""
+    """The output of a child can be read during and after its run. A line is returned when it is
+    complete, or after the end of the child."""
     go = tmp_path / "go"
     waits = f"while [ ! -e {go} ]; do sleep 0.01; done"
     words = f"echo one; printf t; echo err >&2; {waits}; echo wo; printf three; exec sleep 60"
@@ -65,7 +65,7 @@ def test_output_is_there_during_and_after(tmp_path: Path) -> None:
 
 
 def test_a_program_after_a_prefix_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program after a prefix (env, setpriv) is found in folders that many users lack in PATH:
+    """A program after a prefix (env, setpriv) is found in folders that are not in many users' PATH:
     Debian's Apache in /usr/sbin, `go` in /usr/local/go/bin."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     child = Child(["env", "sh", "-c", "echo $PATH"])

@@ -219,7 +219,7 @@ def test_closing_a_group_kills_its_processes(slicing: Slicing) -> None:
 
 def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
     """15 % of a core is written as 1,500 of each 10,000 microseconds, or as a percentage for
-    systemd. Plain folders replace the control groups, in `cpu` with files of version 1."""
+    systemd. Plain folders replace the control groups; `cpu` has the files of version 1."""
     groups, quotas = tmp_path / "unified", tmp_path / "cpu"
     groups.mkdir()
     quotas.mkdir()
@@ -245,7 +245,7 @@ def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
 
 
 def test_closing_an_unknown_unit_is_no_error() -> None:
-    """Closing an unknown unit of systemd raises no error, because it could hide an earlier one."""
+    """Closing an unknown unit of systemd raises no error: it could hide an earlier error."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
 

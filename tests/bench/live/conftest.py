@@ -52,7 +52,7 @@ class Served:
         return next(self.events())
 
     def every(self) -> Iterator[dict[str, Any]]:
-        """Yield the events of a page that is opened now."""
+        """Yield the events that the server of /live sends to a newly opened page."""
         client = http.client.HTTPConnection(*self.live, timeout=TIMEOUT)
         with contextlib.closing(client):
             client.request("GET", "/live/events")

@@ -64,7 +64,7 @@ loop burst=[9,3,3,0.5,0] |
 loop burst=[9,9,9,0.05,9] |
 held still=2.0 burst=[9,2,2,1.5,0] | The only process waits for a silent client, so all visitors
 """
-"""Lines with the groups, "slow" for a slow Redis, values of Waits, and the verdict's beginning."""
+"""Each line has groups, "slow" for a slow Redis, values of Waits, and the verdict's beginning."""
 
 
 @pytest.mark.parametrize("line", VERDICTS.splitlines())

@@ -160,7 +160,7 @@ def test_command_line_of_wrk() -> None:
     ("tool", "keep_alive"), [(wrk.WRK, False), (wrk.WRK, True), (wrk.WRK_PIPELINED, True)]
 )
 def test_wrk_sends_exactly_as_many_requests(tool: Generator, keep_alive: bool) -> None:
-    """wrk sends exactly as many requests as the server counts, and each gets a response."""
+    """wrk sends exactly the wanted number of requests, and each gets a response."""
     with started(server_subject("epoll", ROOT / "epoll")) as running:
         load = Load(running.url + "redirect", 1240, 17, 60.0, keep_alive=keep_alive)
         done = tool.run(load, (), SignalWatch())

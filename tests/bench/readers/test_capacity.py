@@ -125,8 +125,8 @@ def test_results_without_hosts_say_nothing() -> None:
 
 def behind_nginx() -> Results:
     """Return results of one and two instances with nginx, and of runs that must not count. With one
-    instance a request costs 40 us of the server, 20 of Redis, 50 of nginx and 90 of the load
-    generator."""
+    instance a request takes 40 us of CPU time of the server, 20 us of Redis, 50 us of nginx, and
+    90 us of the load generator."""
     behind = {"workload": "guestbook", "balancer": "close"}
     runs = plain_runs(("epoll",), (100, 300), 3, **behind, instances=1)
     runs += plain_runs(("epoll",), (100, 300), 3, **behind, instances=2)

@@ -53,7 +53,7 @@ def test_only_changes_beyond_the_noise_are_reported(
 def test_a_machine_that_became_slower_is_no_worse_server(
     baselines: Sequence[Sequence[float]], cost: Sequence[float], said: str
 ) -> None:
-    """`compare` divides costs by the baseline's cost if both sweeps have it in the same runs."""
+    """`compare` divides costs by the baseline's if both sweeps have a baseline in the same runs."""
     costs = [{"epoll": (50.0, 52.0)}, {"epoll": cost}]
     for side, baseline in zip(costs, baselines, strict=False):
         side["baseline_epoll"] = baseline

@@ -138,7 +138,7 @@ def made_run(
 
 
 def several(subject: str, key: str, figures: Sequence[float], **more: object) -> list[Run]:
-    """Return the runs of one configuration with these rates, p99s, costs or peaks of memory."""
+    """Return a run of one configuration for each figure; `key`: the name of the figure."""
     return [
         made_run(subject, number=n, **{"rate": 1000.0, key: figure} | more)
         for n, figure in enumerate(figures, 1)

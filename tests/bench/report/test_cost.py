@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd cost` reads from results what a request costs, and makes a page and a document.
-docs/explanation/figures/cost.md agrees with its record."""
+docs/explanation/figures/cost.md agrees with the recorded results."""
 
 import json
 import re
@@ -77,7 +77,7 @@ def kept() -> Results:
 
 
 NEWER = {"dear-calls"}
-"""Experiments that were added after the kept record was measured."""
+"""Experiments that were added after the recorded results were measured."""
 
 
 def test_the_record_has_all_that_was_promised(kept: Results) -> None:

@@ -259,7 +259,7 @@ def limit(of: Results, subject: str = "epoll", under: Conditions = GUESTBOOK) ->
 
 
 def with_changes(throttled: bool = True, **fields: object) -> Results:
-    """Return results of several hosts with these fields in each run, perhaps unthrottled."""
+    """Return results of several hosts with these fields. `throttled`: keep the throttled shares."""
     results = several_hosts()
     for run in results.runs:
         for name, value in fields.items():
@@ -298,7 +298,7 @@ def test_several_instances_against_the_ideal(study: Study) -> None:
     by = {row["n"]: row for row in rows}
     assert sorted(by) == [1, 2, 4]
     assert by[4]["ideal"] == pytest.approx(4 * by[1]["rate"], rel=0.001)
-    assert len(by[1]["family"]) == 7  # the same for each scenario of the family
+    assert len(by[1]["family"]) == 7  # scenarios: one without nginx, six with it
 
 
 def test_without_a_balancer_there_is_nothing_to_say() -> None:

@@ -250,7 +250,7 @@ def test_the_ranking_of_servers_with_different_workloads() -> None:
     ],
 )
 def test_the_leanest_in_a_sentence(costs: dict[str, float], words: str) -> None:
-    """The report compares reference servers with epoll, which needs 10 µs."""
+    """The report compares reference servers with epoll, which needs 10 µs a request."""
     runs = [made_run(name, cpu=cpu, under=MOVED) for name, cpu in (costs | {"epoll": 10.0}).items()]
     for one in runs[:-1]:
         one.kind = "reference"
@@ -333,7 +333,7 @@ def test_then_and_now_of_a_study_that_was_measured() -> None:
     now = rows["nginx-go-kept"]
     ((then, ratio),) = now.then
     figures = (then.requests_per_second, ratio, now.ratio, now.carries)
-    # In 2013 nginx had its own cores, and cost Go 6 % of its rate; on a shared core it costs half.
+    # In 2013 nginx had its own cores, and lowered Go's rate by 6 %; on a shared core, by half.
     assert figures == (39991.57, *(pytest.approx(x, abs=0.001) for x in (0.936, 0.49, 0.48)))
     assert {row.subject for row in one.rows if not row.then} == {"epoll", "nginx-epoll", "nginx-go"}
     assert by_name(every)["go-hello"].then[0][0].requests_per_second == 128402.88

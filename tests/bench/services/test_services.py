@@ -163,7 +163,7 @@ def test_workers(connections: int, cpus: int, descriptors: int, workers: int) ->
 
 
 def test_the_cpu_time_of_all_nginx_processes_is_counted() -> None:
-    """The CPU times of nginx processes are added up; the greatest known demand is kept."""
+    """The CPU times of nginx processes are added up; `wanted_s` is the largest known value."""
     before = {1: (CpuTime(10, 20), 1.0), 2: (CpuTime(30, 40), None), 3: (CpuTime(90, 90), 5.0)}
     after = {1: (CpuTime(15, 23), 3.0), 2: (CpuTime(40, 60), 8.0)}
     use = used_between(before, after)

@@ -36,7 +36,7 @@ MORE_CALLS = [
 ]
 """How the system calls of a request change if the optimisation is disabled."""
 UNRELATED = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
-"""System calls that may serve several requests, and the two names of fstat()."""
+"""Calls that are not compared: some may serve several requests, and fstat() has two names."""
 
 
 def calls_of(conditions: Conditions) -> CallFigures:

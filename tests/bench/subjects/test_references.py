@@ -172,7 +172,7 @@ class Client:
 
 
 def serve(peer: Peer) -> list[Weight]:
-    """Send requests of several clients. Return a sample of the server after each round."""
+    """Let each client send a request, ROUNDS times; return a sample of the server after each."""
     clients = [Client(peer) for _ in range(CLIENTS)]
     seen = []
     try:

@@ -55,7 +55,7 @@ def runs_in(folder: Path) -> list[tuple[int, int, str]]:
 def stopped_in_the_middle(tmp_path: Path, number: int, *more: str) -> tuple[Sweep, Path]:
     sweep = Sweep(*PLAN, *more, "--results", str(tmp_path))
     wait_for_a_run(tmp_path)
-    time.sleep(0.3)  # somewhere in the second run
+    time.sleep(0.3)  # so that the second run has begun
     sweep.process.send_signal(number)
     return sweep, next(tmp_path.glob("2*"))
 
@@ -298,7 +298,7 @@ def test_instances_on_several_hosts(tmp_path: Path) -> None:
     assert roles == ["load", "nginx", "server", "server", "redis"]
     assert run["process"]["processes_peak"] == 3
     assert run["nginx_process"]["cpu_share"] > 0
-    assert run["latency"]["p50"] >= 6, "three replies of Redis, each 2 ms later"
+    assert run["latency"]["p50"] >= 6, "three replies of Redis, each delayed by 2 ms"
     assert run["state"] == "held"
 
 
@@ -322,7 +322,7 @@ def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
     lost = [reason["text"] for reason in reasons if reason["label"] == "host lost"]
     assert len(lost) == 1, said
     assert f"the agent on {who} has ended" in lost[0]
-    # On a busy machine the load of another run may be too small to count.
+    # On a busy machine another run may fail, because its load is too small.
     assert {reason["label"] for reason in reasons} <= {"host lost", "too little load"}, said
     assert content["state"] == "complete"
     assert "restarting all agents" in next(tmp_path.glob("2*/log.txt")).read_text()

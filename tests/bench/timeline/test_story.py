@@ -237,7 +237,7 @@ def recorded(scenario: str) -> list[Recording]:
 
 @pytest.mark.parametrize("scenario", ["eight", "slow-reader"])
 def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
-    """The sentence counts late clients by the server's calls; the test uses the clients' times."""
+    """The page counts late clients by the calls of the server, this test by the clients' times."""
     pictures = recorded(scenario)
     prompt = [one.end - one.begin for one in pictures[-1].requests]
     for one in pictures:

@@ -42,7 +42,7 @@ def test_a_killed_redis_accepts_no_connection(ground: Ground) -> None:
     """When kill() returns, Redis no longer listens. Otherwise Redis may accept a connection and
     reset it. The server would rightly try again, and the grader would report leaked descriptors."""
     port = urlsplit(ground.redis.url).port or 0
-    for _ in range(10):  # more than once, because Redis often ends before the check
+    for _ in range(10):  # a wrong kill() often passes once, if Redis ends before the check
         ground.redis.kill()
         assert tcp_sockets(local=port, states=LISTEN) == []
         ground.redis.start_again()
@@ -118,7 +118,7 @@ def test_children_killed(scene: Start, name: str) -> None:
 @pytest.mark.parametrize("name", ["threading", "epoll"])
 def test_sigterm(scene: Start, name: str) -> None:
     server = scene(name)
-    with server.crowd("rush", UNDER_WAY, page("guestbook")):  # opens connections to Redis
+    with server.crowd("rush", UNDER_WAY, page("guestbook")):  # so that the server connects to Redis
         time.sleep(0.5)
     pid, port = server.server.pid, server.port
     with ATTACKS["sigterm"].run(server):
@@ -128,7 +128,7 @@ def test_sigterm(scene: Start, name: str) -> None:
     assert [(end.obeyed, end.well) for end in server.ended] == [(True, True)]
     seen = server.crowd_seen
     assert seen.opened == UNDER_WAY
-    # If a busy machine lets Redis wait for 2 s, clients get 503, which is a complete answer, too.
+    # If Redis gets no CPU for 2 s, clients get 503, which is a complete answer, too.
     assert seen.answers["good"] + seen.answers["unavailable"] == UNDER_WAY
 
 

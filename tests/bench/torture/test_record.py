@@ -252,8 +252,8 @@ class Told:
 
 @pytest.mark.parametrize(("comes", "back"), [(3.5, 0.4), (17.8, 14.7), (18.1, None)])
 def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | None) -> None:
-    """A server has 15 s to recover from the attack, here from 0.5 to 3 s. No response comes from
-    0.5 s until `comes`; a response after 18 s is too late."""
+    """A server has 15 s to recover. Here the attack lasts from 0.5 to 3 s, and no response comes
+    from 0.5 s until `comes`. A first response after 18 s is too late."""
     answers = every(0.01, 0.0, 0.5) + every(0.01, comes, 19.0)
     cell = TortureCell(subject="epoll", kind="server", attack="connect-only")
     since = 18.05 if back is None else 3.0 + back

@@ -93,7 +93,7 @@ def test_the_end_of_the_time_is_reported(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(bool(why_no_network()), reason=why_no_network())
 def test_the_line_is_slow(tmp_path: Path) -> None:
-    """The slow line of 8 Mbit/s allows 12 downloads of 80 KB per second, loopback thousands."""
+    """A line of 8 Mbit/s allows 12 downloads of 80 KB per second; loopback allows thousands."""
     words = ("--servers", "epoll", "--attacks", "slow-line", "--seconds", "2")
     torture = Torture(tmp_path, *words)
     torture.end()

@@ -80,7 +80,7 @@ def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
             return server.stderr.count(words) == times
 
         own.kill()
-        # Failures in the same clock step as the last reply do not count as an outage yet.
+        # In the same tick of the coarse clock as the last reply, a failure is no outage yet.
         wait_until(lambda: says(AWAY), "the log reports an outage")
         assert set(statuses) == {503}
         _assert_rest_is_served(server)

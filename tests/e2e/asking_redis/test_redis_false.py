@@ -38,7 +38,7 @@ SEND_BUFFER = Path("/proc/sys/net/ipv4/tcp_wmem")
 
 
 def _says(data: bytes, close: bool = False) -> Script:
-    """Return a script that answers everything with the same bytes; `close`: only once."""
+    """Return a script that answers everything with the same bytes; if `close`, only once."""
 
     def script(conversation: Conversation) -> None:
         while conversation.receive():
@@ -369,7 +369,7 @@ LARGE = b"x" * 2_000_000
 @pytest.mark.redis_code
 @undisturbed_test(2)
 def test_a_remark_of_another_program_is_too_large(start: Start, own: PrivateRedis) -> None:
-    """Pages with a remark that is too large get 502, and each posted remark is stored once."""
+    """A page with a too large remark gets 502, and each posted remark is stored only once."""
     server = start("--workers", "8", redis=own.url())
     client = own.client()
     client.do("DEL", "guestbook_remarks")  # from an earlier attempt
@@ -414,7 +414,7 @@ def test_large_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
 
 @of("prethreading", "epoll")
 def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> None:
-    """CLIENT KILL fails only the requests on the killed connections; later requests reconnect."""
+    """After CLIENT KILL, only requests on the killed connections fail; the server reconnects."""
     server = start("--workers", "8", redis=own.url())
     own.client().do("SET", "link:name", "/there")
     assert fetch(server, "/go/name").status == 302

@@ -34,7 +34,7 @@ def _warm_up(server: Server, at_once: int) -> None:
     if not server.kind.keeps_alive:
         fetch(server, "/guestbook")
         return
-    # After its first visits, 02's parent connects to Redis and lends the connections.
+    # After its first visits, 02's parent connects to Redis, and lends connections to children.
     for _ in range(3):
         fetch(server, "/guestbook")
     # Children or threads of earlier connections (02, 04) may still hold Redis connections.
@@ -137,7 +137,7 @@ def _all_get_on(writers: list[_Writer]) -> None:
 @pytest.mark.redis_code
 def test_no_accepted_remark_is_lost(start: Start, own: PrivateRedis) -> None:
     """Each remark answered with 303 is stored, although Redis is killed twice, clients leave early,
-    and the server is stopped meanwhile."""
+    and the server ends while clients post remarks."""
     server = start(redis=own.url())
     writers = [_Writer(f"w{n}", leaves=n % 2 == 1) for n in range(4)]
     over = threading.Event()

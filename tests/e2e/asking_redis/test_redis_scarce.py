@@ -21,7 +21,7 @@ VISIT = request("GET", "/guestbook")
 
 @contextlib.contextmanager
 def _all_taken(redis: PrivateRedis) -> Iterator[None]:
-    """For the `with` block take all connections that Redis allows, as another program could."""
+    """In the `with` block, occupy all connections that Redis allows, as other programs could."""
     taken: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
         while True:

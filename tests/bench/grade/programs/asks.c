@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sends the Redis commands ASKED to the Redis of its command line; prints the
- * beginning of each reply. */
+/* Sends the commands ASKED to the Redis in its arguments; prints the beginning
+ * of each reply. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls of the library that the skeleton's comments describe, with their
- * arguments; appended to the skeleton. */
+/* The library calls that the skeleton's comments describe, with arguments. A
+ * test appends this file to the skeleton. */
 static const struct architecture described = {
     .has_workers = true,
     .requests_per_connection = KEEP_ALIVE_REQUESTS,

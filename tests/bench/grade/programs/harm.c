@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tries to do harm. PORT and MINE: a port and a file of the grader's user. */
+/* Tries to do harm to the grader's user, who listens at PORT and owns MINE. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -112,7 +112,7 @@ static void serve_file(struct exchange *exchange, struct file *file,
     struct response *response = &exchange->response;
     uint64_t size = (uint64_t)file->status.st_size;
     uint64_t first = 0;
-    uint64_t last = size - 1; /* wraps for an empty file; count is then 0 */
+    uint64_t last = size - 1; /* size 0: wraps; last + 1 wraps back to 0 */
     enum http_range range = HTTP_RANGE_NONE;
     char place[80]; /* has room for three numbers */
 

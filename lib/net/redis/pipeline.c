@@ -63,7 +63,7 @@ static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
 
 /* The connection is lost (error 0: Redis closed it).  If Redis has replied on
    this connection, or recently to any process, only this connection has failed.
-   Then the next command connects. */
+   Then the next command connects again. */
 static void connection_lost(struct redis_pipeline *pipeline, int error,
                             int64_t now) {
     struct view reason = error == 0 ? VIEW("it closed the connection")

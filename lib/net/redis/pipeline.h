@@ -90,9 +90,9 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
                          int64_t now);
 
 /* Flush and fill in two steps, for io_uring, where the kernel makes the calls.
-   The first returns the bytes to send, or the place for received bytes (NULL:
-   no memory).  The second takes the result: a number of bytes, or minus
-   errno. */
+   The first step returns the bytes to send, or the place for received bytes
+   (NULL: no memory).  The second step takes the result: a number of bytes, or
+   minus errno. */
 struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline);
 void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now);

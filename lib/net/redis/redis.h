@@ -65,9 +65,9 @@ bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
 /* The next functions report an event to all processes, to the log, or to both.
-   This event: a call that began at `since` could not connect, or had no reply
-   in time.  Returns false, and does not count Redis as down, if Redis has
-   replied to any call since then. */
+   redis_report_down(): Redis is down, because a call that began at `since`
+   could not connect, or had no reply in time.  Returns false if Redis is not
+   down: it has replied to any call since then. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
 /* Only the requests on one connection have failed. */

@@ -24,7 +24,7 @@
  *
  * What happens at the limit?  The backlog fills.  Then the kernel drops
  * connection requests, and the clients' kernels repeat them after 1, 2, 4 ...
- * seconds.  Linux 6.5 and newer repeats them each second at first
+ * seconds.  Linux 6.5 and newer repeat them each second at first
  * (net.ipv4.tcp_syn_linear_timeouts).  One client that stalls delays all others
  * until its timeout.  So no connection is kept alive here: one idle browser
  * would block all other clients.

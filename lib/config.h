@@ -70,16 +70,16 @@
 /* While Redis is down, one request in each interval tries to connect. */
 #define REDIS_RETRY           250
 /* 01 to 05 check a connection before its use if it was idle this long, or if
-   another one has failed since its last use.  A restart of Redis takes longer;
-   under load, the time between two uses is shorter. */
+   another one has failed since its last use.  A restart of Redis takes longer
+   than this; under load, a connection is used more often. */
 #define REDIS_CHECK_AFTER     50
-/* A connection that was idle this long is closed: other processes may need it.
-   (06 to 10 keep theirs.) */
+/* A connection that was idle this long is closed, because other processes may
+   need one.  (06 to 10 keep theirs.) */
 #define REDIS_IDLE            10000
 /* Threads that may connect to Redis at the same time.  The backlog of Redis has
    room for 511; a connection that finds no room waits for seconds. */
 #define REDIS_NEW_AT_ONCE     128
-/* The least time between two lines "is unavailable", or two lines "is back". */
+/* The least time between two log lines "is unavailable", or two "is back". */
 #define REDIS_LOG_INTERVAL    1000
 /* Five times the size of fifty remarks of 4,000 bytes.  A larger reply, which
    only another program's data can cause, is skipped: its request fails. */
@@ -113,7 +113,7 @@
 #define TIME_SCALE_LIMIT   100
 #define DEFAULT_WORKERS    100
 #define WORKERS_LIMIT      10000
-/* The kernel silently lowers it to net.core.somaxconn. */
+/* The kernel silently limits the backlog to net.core.somaxconn. */
 #define DEFAULT_BACKLOG    65535
 /* Processes (02) or threads (04) alive at the same time. */
 #define CHILDREN_LIMIT     1000
@@ -136,8 +136,8 @@
 /* The pause before a failed call such as accept() is repeated, and the interval
    at which a stopping parent checks whether its children have ended. */
 #define RETRY_DELAY        20
-/* In each period of this length, a message that may come for days is logged
-   once for each of its first LOG_REASONS reasons. */
+/* In each period of this length, a repeated message is logged only once for
+   each reason, and for LOG_REASONS different reasons at most. */
 #define LOG_INTERVAL       60000
 #define LOG_REASONS        8
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this

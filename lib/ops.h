@@ -25,9 +25,9 @@
 /* ---- The start and the end of a server, in this order ---- */
 
 /* Raises the limit of descriptors, reads the limits of memory, opens the
-   output.  Call it right after the command line was read.  `workers`: at least
-   the number of processes that serve.  `log`: standard output is the access
-   log. */
+   output.  Call it right after the command line was read.  `workers`: an
+   upper limit of the processes that serve.  `log`: standard output is the
+   access log. */
 void ops_start(size_t workers, bool log);
 
 /* Starts the log writers.  If `confined`, drops the rights to all files outside
@@ -37,7 +37,7 @@ void ops_confine_files(bool confined, const char *root, int redis_port);
 
 /* If `confined`, drops the rights to all system calls except those of lib/ and
    `calls`.  Call it before the first request.  Returns the remaining rights,
-   for the banner.  Exits 1 after a failure, or without memory for a request. */
+   for the banner.  Exits 1 after a failure or if memory is too short. */
 const char *ops_confine_calls(bool confined, const struct call *calls);
 
 /* For --print-syscalls: prints the calls of lib/, then `calls`. */
@@ -48,9 +48,9 @@ void ops_end(void);
 
 /* ---- The number of clients ---- */
 
-/* Returns the number of clients for which there are descriptors, at least 1. At
-   most `served` of them are served at a time.  Each of these takes `more`
-   further descriptors: for a connection to Redis, a file. */
+/* Returns the number of clients for which there are descriptors, at least 1.
+   At most `served` of them are served at a time.  Each of these takes `more`
+   further descriptors, for example for a file. */
 size_t limit_by_descriptors(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
@@ -61,8 +61,8 @@ size_t limit_by_memory(size_t most, size_t each, size_t real);
 /* Logs that the resource `what` has run out, with errno as the reason. */
 void shortage_report(const char *what);
 
-/* Has a resource run out recently, in any process?  Then no connection is kept
-   alive, so that the first clients cannot block all others. */
+/* Has a resource run out recently, in any process?  If so, no connection is
+   kept alive, so that the first clients cannot block all others. */
 bool shortage_is_recent(void);
 
 /* ---- Memory ---- */
@@ -72,7 +72,7 @@ bool shortage_is_recent(void);
    a limit forbids more. */
 bool budget_change(size_t old, size_t new);
 
-/* Does the same from *counted to `bytes`; up to `free` bytes count as 0. */
+/* Changes *counted to `bytes` in this way; up to `free` bytes count as 0. */
 static inline bool budget_count(size_t *counted, size_t bytes, size_t free) {
     size_t wanted = bytes > free ? bytes : 0;
 
@@ -135,7 +135,7 @@ void statistics_count(struct counters *counters,
                       const struct exchange *exchange);
 
 /* WORKERS_SUMMARY: the least, median and most requests of the workers, and the
-   number of idle workers.  EACH_WORKER: also the requests of each. */
+   number of idle workers.  EACH_WORKER: also the requests of each worker. */
 enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
 
 /* Prints the sums, and CPU time and peak memory, including ended children. */
@@ -158,7 +158,7 @@ bool redis_report_rejection(const struct redis_server *server,
    descriptors, ports, memory, or room in the queue of a Unix socket. */
 bool redis_report_shortage(const struct redis_server *server, int64_t now);
 
-/* Are connections to Redis scarce?  Then idle connections are closed. */
+/* Are connections to Redis scarce?  If so, idle connections are closed. */
 bool redis_is_scarce(int64_t now);
 
 #endif

@@ -142,8 +142,8 @@ static void keep(struct cache *cache, struct entry *entry) {
     entry->listed = entry->hh.tbl != NULL;
 }
 
-/* Borrows the file of that name, if it is in the table.  *checked: whether it
-   was checked for a change in this round. */
+/* Borrows the file of that name, if it is in the table.  *checked: whether this
+   round has already checked it for a change. */
 static struct entry *borrow_known(struct cache *cache, const char *name,
                                   unsigned round, bool *checked) {
     struct entry *entry;

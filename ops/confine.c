@@ -110,7 +110,7 @@ void ops_print_calls(const struct call *calls) {
 
 /* ---- Files and ports: Landlock ---- */
 
-/* As in linux/landlock.h, which may lack the later fields on this machine.  An
+/* The structure of linux/landlock.h; an older header lacks later fields.  An
    older kernel accepts a longer structure if the unknown fields are zero. */
 struct ruleset {
     uint64_t files; /* a bit for each right: forbidden if no rule allows it */

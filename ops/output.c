@@ -146,7 +146,7 @@ static int start_writer(int descriptor) {
                 WRITER_PIPE_SIZE); /* otherwise the pipe has 64 KB */
     if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return -1;
-    /* Used if the writer is killed.  A pipe or terminal could block. */
+    /* For a killed writer: only a file, as a pipe or terminal could block. */
     outputs[descriptor].file =
         S_ISREG(status.st_mode) ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     outputs[descriptor].writer = fork();

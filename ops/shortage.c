@@ -2,10 +2,10 @@
 /*
  * Shortages: each is logged at once, then rarely.
  *
- * If a resource of this host runs out, no connection of a client is kept alive
- * for a SHORTAGE.  If Redis has no free connection (its maxclients), or this
- * host has no free port, existing connections still work.  So for REDIS_SCARCE
- * idle connections to Redis are closed; threads without a connection retry.
+ * If a resource of this host runs out, no client's connection is kept alive for
+ * SHORTAGE milliseconds.  If Redis has no free connection (its maxclients), or
+ * this host has no free port, existing connections still work.  So 01 to 05
+ * close idle connections to Redis (for REDIS_SCARCE); waiting threads retry.
  */
 #include "limits.h"
 #include "net/redis/redis.h"

@@ -25,8 +25,8 @@ static struct cache *open_folder(const char *root, const char *name,
     return cache;
 }
 
-/* Reads the template at the start.  A server that cannot show the guestbook
-   must not start.  Forked children inherit the template in memory. */
+/* Reads the template when the server starts.  A server that cannot show the
+   guestbook must not start.  Forked children inherit the template in memory. */
 static void check_template(struct app *app, const char *root) {
     struct file *file = cache_borrow(app->templates, GUESTBOOK_TEMPLATE, 0);
 

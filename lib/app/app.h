@@ -24,7 +24,7 @@ void app_close(struct app *app);
 struct redirect *redirects_load(const char *file);
 void redirects_free(struct redirect *redirects);
 
-/* Is this path in the table? */
+/* Is this path in the table of redirects? */
 bool redirect_exists(const struct app *app, struct view path);
 
 #endif

@@ -116,8 +116,8 @@ static void reject(struct connection *connection, int status,
     send_response(connection);
 }
 
-/* Called with the whole request, and again with each reply.  A handler that
-   does not ask Redis is done. */
+/* Calls the handler with the whole request, and again with each reply of Redis.
+   If this call adds no command for Redis, the response is complete. */
 static void call_handler(struct connection *connection,
                          const struct resp_reply *reply) {
     struct exchange *exchange = &connection->exchange;
@@ -250,7 +250,7 @@ char *connection_room(struct connection *connection, size_t *size) {
 
     if (connection->state == STATE_LINGER)
         input->length = 0;
-    /* At least half of the first size, so that few calls are needed. */
+    /* At least half of the first size, so that few receive calls are needed. */
     size_t least = input->capacity == 0 ? RECEIVE_SIZE : RECEIVE_SIZE / 2;
     char *room = buffer_reserve(input, least);
     if (input->capacity != capacity && connection->state == STATE_BODY)
@@ -342,8 +342,8 @@ void connection_next(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
     /* A close with unread bytes resets the connection, and the client may lose
-       the response: RFC 9112, section 9.6.  While a long response is being
-       sent, the client may still send. */
+       the response: RFC 9112, section 9.6.  The client may also send more bytes
+       while it receives a long response. */
     bool lingers = exchange->unread || input->length > used ||
                    exchange->sent > SENDFILE_AT_ONCE;
 

@@ -11,7 +11,7 @@
  *     NEED_RECEIVE    put bytes into connection_room(), connection_received()
  *                     (which drops bytes that come after the last response)
  *     NEED_ASK_REDIS  send exchange_command() to Redis, connection_replied()
- *     NEED_KEEP       connection_keep(): may the connection be kept?
+ *     NEED_KEEP       decide whether to keep the connection, connection_keep()
  *     NEED_SEND       send connection_pending(), connection_sent()
  *     NEED_DONE       server_exchange_done(), connection_next()
  *     NEED_CLOSE      close, connection_free()
@@ -46,12 +46,12 @@ struct connection {
     } state;
     int requests_left; /* requests that the client may still send */
     bool greeted;      /* at least one request has been answered */
-    bool keep_alive;   /* after this response */
+    bool keep_alive;   /* keep the connection after this response */
 
     /* The head, then the decoded part of the body, then received bytes that are
        not decoded yet. */
     struct buffer input;
-    size_t counted; /* its memory, see budget_count() */
+    size_t counted; /* the input's memory, as budget_count() has counted it */
     size_t seen;    /* bytes of the head already searched for its end */
     size_t dropped; /* bytes read while lingering */
 
@@ -75,9 +75,9 @@ char *connection_room(struct connection *connection, size_t *size);
 void connection_received(struct connection *connection, size_t count);
 
 /* Passes the reply of Redis to the handler; NULL: Redis is unavailable.
-   Returns false for NULL or a reply of the wrong type.  The driver reports such
-   a reply.  It also closes the connection to Redis, unless the reply is an
-   error: all later replies may belong to earlier commands. */
+   Returns false for NULL, an error or a reply of the wrong type; the driver
+   logs such a reply.  After a reply of the wrong type the driver also closes
+   the connection to Redis: all later replies may belong to earlier commands. */
 bool connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
@@ -91,7 +91,7 @@ struct pending {
     int descriptor; /* -1: no file part */
     uint64_t file_offset, file_bytes;
     /* These bytes are the last: after sending them, the driver ends the
-       connection, or at least its own side. */
+       connection, or at least its own sending side. */
     bool last;
 };
 struct pending connection_pending(const struct connection *connection);

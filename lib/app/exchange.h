@@ -41,13 +41,13 @@ struct exchange {
     /* ---- The handler and Redis ---- */
     handler *handler;
     int step;                       /* replies so far */
-    const struct resp_reply *reply; /* from step 1 on; for this call only */
+    const struct resp_reply *reply; /* NULL in step 0; only for this call */
     /* A handler keeps text in `kept`, and numbers in `kept_numbers`, because
        the next reply overwrites the current one. */
     struct buffer kept;
     int64_t kept_numbers[2];
     size_t reserved;         /* bytes taken from the budget (ops.h) */
-    struct buffer command;   /* to be sent to Redis; empty: none */
+    struct buffer command;   /* the next command for Redis; empty: none */
     enum resp_type expected; /* the type of its reply */
 
     /* ---- The bytes ---- */
@@ -86,8 +86,8 @@ bool exchange_check_reply(struct exchange *exchange,
 
 struct view exchange_command(const struct exchange *exchange);
 
-/* Is the method unsafe (POST; RFC 9110, section 9.2.1)?  Then a late reply to
-   an older command must not be mistaken for success. */
+/* Is the method unsafe (POST; RFC 9110, section 9.2.1)?  For such a request, a
+   late reply to an older command must not be mistaken for success. */
 bool exchange_changes_data(const struct exchange *exchange);
 
 /* The interim response: a client may wait for it before it sends the body. */

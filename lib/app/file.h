@@ -21,7 +21,7 @@ struct file {
     struct view validators, etag;
     char validators_text[128];
     struct buffer text;  /* a whole template or small file; otherwise empty */
-    struct entry *entry; /* in the cache (ops/cache.c) */
+    struct entry *entry; /* its entry in the cache (ops/cache.c) */
 };
 
 /* Opens the regular file of that name, relative to the folder; `status` comes

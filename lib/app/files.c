@@ -112,9 +112,9 @@ static void serve_file(struct exchange *exchange, struct file *file,
     struct response *response = &exchange->response;
     uint64_t size = (uint64_t)file->status.st_size;
     uint64_t first = 0;
-    uint64_t last = size - 1; /* wraps for an empty file; count is then 0 */
+    uint64_t last = size - 1; /* size 0: wraps; last + 1 wraps back to 0 */
     enum http_range range = HTTP_RANGE_NONE;
-    char place[80]; /* three numbers */
+    char place[80]; /* has room for three numbers */
 
     if (wants_range(request, file))
         range = http_parse_range(request->range, size, &first, &last);
@@ -178,7 +178,7 @@ void files_page(struct exchange *exchange) {
 
     if (is_folder) {
         buffer_append(path, (struct view){index_name, sizeof index_name});
-        path->length--; /* the NUL is after the path */
+        path->length--; /* the length does not include the NUL */
     }
     struct file *file = NULL;
     if (!path->failed) /* if it has failed, errno is ENOMEM */

@@ -85,7 +85,7 @@ static const char *add_redirect(struct redirect **table, struct view path,
     return NULL;
 }
 
-/* Returns NULL, or the error in the line.  Changes the buffer `path`. */
+/* Returns NULL, or the error in the line.  Overwrites the buffer `path`. */
 static const char *load_line(struct redirect **table, struct view line,
                              struct buffer *path) {
     struct view from = next_word(&line);

@@ -9,7 +9,7 @@
 /* RFC 9110, section 15; and RFC 6585 for 431. */
 static const struct {
     int status;
-    struct view reason; /* phrase */
+    struct view reason; /* the reason phrase */
 } statuses[] = {
     {200, VIEW_INITIALIZER("OK")},
     {204, VIEW_INITIALIZER("No Content")},
@@ -166,8 +166,8 @@ void response_finish(struct response *response, bool keep_alive,
     uint64_t length =
         response->file != NULL ? response->file_bytes : response->body.length;
 
-    /* RFC 9110, section 8.6: a 204 has no body; the length in a 304 would be
-       the length of the omitted body. */
+    /* RFC 9110, section 8.6: a 204 must not have a Content-Length.  In a 304 it
+       would be the length of the omitted body. */
     if (response->status != 304 && response->status != 204) {
         buffer_append(head, VIEW("Content-Length: "));
         buffer_append_number(head, (int64_t)length);

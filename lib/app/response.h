@@ -8,12 +8,12 @@
 #include "ops.h"
 #include "proto/http_fields.h"
 
-/* The time of the responses, which the driver sets.  Each worker has its own
+/* The time that responses use; the driver sets it.  Each worker has its own
    structure; no threads share it. */
 struct cached_time {
     time_t now; /* seconds since 1970 */
-    /* In one round a file is checked only once for a change.  An iteration of
-       an event loop is one or more rounds; 0: there is no event loop. */
+    /* In one round the cache checks a file only once for a change.  Each
+       iteration of an event loop has one or more rounds; 0: no event loop. */
     unsigned round;
     /* The fields Date and Server: the same in each response of one second. */
     char fields[sizeof "Date: \r\nServer: ZeroHTTPd-Seven\r\n" +
@@ -26,11 +26,11 @@ void cached_time_set(struct cached_time *cached_time, time_t now);
 void cached_time_next_round(struct cached_time *cached_time);
 
 struct response {
-    const struct cached_time *cached_time; /* for Date; also the round */
+    const struct cached_time *cached_time; /* also gives the current round */
     int status;
     struct buffer head; /* status line and fields */
     struct buffer body;
-    size_t head_length; /* of the head in `head`; a small body may follow */
+    size_t head_length; /* bytes of `head` before a small body, if any */
 
     /* The body is in `body`, or it is a part of a file. */
     struct file *file; /* borrowed; NULL: the body is in `body` */
@@ -68,7 +68,7 @@ struct view response_body(const struct response *response);
 void response_redirect(struct response *response, int status,
                        struct view location);
 
-/* Ends the head, and appends a small body, because one piece is sent faster. */
+/* Ends the head and adds a small body: one piece is sent faster than two. */
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 

@@ -13,8 +13,8 @@ handler link_page;      /* GET /go/NAME: the target is at link:NAME in Redis */
 handler redirect_page;  /* a path in the table of redirects */
 handler sorted_page;    /* computes, and never waits */
 
-/* Chooses the handler, when the head of the request has come.  Returns false if
-   no handler is to be called: then the response is made. */
+/* Chooses the handler when the head of the request has come.  Returns false if
+   it has made the response itself, so that no handler must be called. */
 bool routes_choose(struct exchange *exchange);
 
 #endif

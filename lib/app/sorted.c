@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A page that computes and never waits: 1,001 pseudo-random strings, sorted.
- * In an event loop all other clients wait.
+ * In an event loop all other clients wait meanwhile.
  */
 #include "app/routes.h"
 
@@ -18,8 +18,8 @@
 #define ROOM            (LONGEST_FIRST + STRINGS * LONGEST_OTHER)
 #define SEED            20090401u
 
-/* A linear congruential generator with the constants of Numerical Recipes:
-   small and equal on all machines, so that all servers do the same work. */
+/* A linear congruential generator with the constants of the book "Numerical
+   Recipes": equal on all machines, so that all servers do the same work. */
 static uint32_t next_random(uint32_t *state, uint32_t below) {
     *state = *state * 1664525u + 1013904223u;
     return (*state >> 16) % below; /* the low bits are less random */

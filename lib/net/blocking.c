@@ -22,8 +22,8 @@ struct blocking_conn {
      *      +-----bytes--------+--> STARTED
      */
     enum { CLIENT_NEW, CLIENT_SILENT, CLIENT_STARTED } phase;
-    enum timeout awaited;     /* the kind of timeout */
-    int64_t deadline;         /* of this timeout */
+    enum timeout awaited;     /* the timeout that runs now */
+    int64_t deadline;         /* the end of this timeout */
     int timeout;              /* the socket's receive timeout, milliseconds */
     struct progress progress; /* of the response */
 };
@@ -78,7 +78,7 @@ static bool kernel_has_waited(const struct server *server, int socket) {
 }
 
 /* A new connection without any bytes may occupy this worker until the request's
-   timeout.  The worker checks every FIRST_TIMEOUT whether others wait. */
+   timeout.  The worker checks every FIRST_TIMEOUT if other clients wait. */
 static bool may_be_silent(const struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     bool is_needed = !worker->silent_may_stay && worker->others_wait(worker);
@@ -109,8 +109,8 @@ static void no_bytes_arrived(struct blocking_conn *conn) {
         connection_abandon(&conn->connection);
 }
 
-/* `late`: this was the only read after the client's timeout.  Its bytes may
-   have arrived while the server was suspended (SIGSTOP). */
+/* `late`: the client's timeout had passed before this read.  The bytes may have
+   arrived while the server was suspended (SIGSTOP). */
 static void bytes_arrived(struct blocking_conn *conn, bool late) {
     struct connection *connection = &conn->connection;
 
@@ -167,7 +167,7 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     }
 }
 
-/* Returns the connection to the pool before sending: clients may be slow. */
+/* Returns the Redis connection before it sends: a client may be slow. */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_pool *pool = &conn->worker->server->redis_pool;

@@ -11,12 +11,12 @@ struct worker {
     struct server *server;
     struct counters *counters;
     struct cached_time cached_time;
-    /* Does a connection wait because no worker is free?  Then no connection is
-       kept alive.  The function is called at most once per request, and from
+    /* Does a connection wait because no worker is free?  If so, no connection
+       is kept alive.  The function is called at most once per request, and from
        time to time while a new client has sent nothing. */
     bool (*others_wait)(const struct worker *worker);
-    /* True if a silent client occupies no process or thread.  Then the client
-       may stay for the request's timeout even if others wait. */
+    /* True if a silent client occupies no process or thread.  If so, it may
+       stay for the request's timeout even if other clients wait. */
     bool silent_may_stay;
 };
 

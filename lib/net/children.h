@@ -38,7 +38,7 @@ struct child {
 struct children {
     struct server *server;
     struct child *slots;
-    size_t limit;          /* slots */
+    size_t limit;          /* the number of slots */
     _Atomic size_t *alive; /* used slots; all processes may read it */
     bool lends;            /* the parent lends connections to Redis */
     bool stopped;          /* children_stop() was called */
@@ -57,8 +57,8 @@ bool children_are_complete(const struct children *children);
    child the lent connection is in the pool. */
 pid_t children_fork(struct children *children, size_t *slot);
 
-/* Ends a child after it has served.  It does not call exit(3): the parent
-   cleans up.  Reports the state of a lent connection, or closes its own. */
+/* Ends this child after it has served, without exit(3): the parent cleans up.
+   Reports the state of a lent Redis connection, or closes the child's own. */
 __attribute__((noreturn)) void children_exit(struct children *children,
                                              size_t slot);
 
@@ -73,7 +73,7 @@ bool children_reap(struct children *children, bool wait, size_t *slot);
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds);
 
-/* Sends each child a stop signal, once.  Later forks copy the stop flag. */
+/* Sends each child a stop signal, once.  New children inherit the stop flag. */
 void children_stop(struct children *children);
 
 /* Stops all children and waits for them; kills them when time is up. */

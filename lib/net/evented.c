@@ -196,7 +196,7 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn) {
     server_exchange_done(evented->server, evented->server->counters,
                          &conn->client, connection);
     evented->exchanges++;
-    evented_stop_waiting(evented, conn); /* the next one has its own time */
+    evented_stop_waiting(evented, conn); /* each exchange has its own timeout */
     connection_next(connection);
 }
 

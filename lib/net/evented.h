@@ -35,8 +35,8 @@ struct evented {
     size_t count;         /* connections */
     size_t limit;         /* the most connections */
     /* All connections are in one array with `limit` slots; the kernel allocates
-       memory only for slots that were used.  With one heap block each, other
-       data would lie between them, and less could be returned to the kernel. */
+       memory only for slots that were used.  Data between separate heap blocks
+       would keep free memory from returning to the kernel. */
     char *memory;
     size_t size;               /* of a slot, in bytes */
     size_t touched;            /* slots that have been used */
@@ -103,7 +103,7 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
 bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
 
 /* Passes the next reply, or the failure of Redis, to the first connection of
-   the queue, and returns it.  The caller must drive it.  NULL: no reply yet. */
+   the queue.  Returns this connection, to be driven; NULL: no reply yet. */
 struct event_conn *evented_take_reply(struct evented *evented);
 
 #endif

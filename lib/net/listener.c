@@ -26,14 +26,14 @@ static void set_option(int descriptor, int level, int option, const void *value,
  * its first bytes are there.  The kernel waits at most the option's value in
  * seconds (rounded up to 1, 3, 7, 15 ...).  The server closes a connection
  * without bytes after REQUEST_TIMEOUT, or at once if others wait for a worker.
- * So silent clients delay no others, with two exceptions.
+ * So silent clients delay no other clients, with two exceptions.
  *
  * 1. If no other client waits, a worker of 01, 03 or 05 waits for a silent
  *    client, whose request may come over a slow line.  The worker checks only
  *    after each FIRST_TIMEOUT whether another client waits.
  * 2. The kernel stores as many silent connections as the backlog may hold.  It
- *    answers the others with a SYN cookie (net.ipv4.tcp_syncookies) and stores
- *    nothing about them, so it cannot defer them.  While others wait, each such
+ *    answers more clients with a SYN cookie (net.ipv4.tcp_syncookies), stores
+ *    nothing about them and cannot defer them.  While others wait, each such
  *    connection occupies a worker of 01, 03 or 05 for FIRST_TIMEOUT, less its
  *    time in the backlog.  5,000 silent clients delay 01 by 2 s.  To see it:
  *    --backlog 128 and `ab -c 3000 -n 6000`.  Production servers put an event

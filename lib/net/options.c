@@ -17,7 +17,7 @@
 #define VERSION "unknown"
 #endif
 
-/* Sanitizers make other calls and read /proc: no confinement. */
+/* Sanitizers read /proc and make more system calls: no confinement. */
 #ifdef SANITIZED
 #define CONFINED false
 #else
@@ -181,7 +181,7 @@ static void print_and_exit(const struct architecture *architecture,
 __attribute__((noreturn)) static void reject(int letter, char **argv) {
     if (letter == ':')
         server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);
-    /* Names only the letter, because the word may have others (-xl). */
+    /* Names only the unknown letter: its word may have more letters (-xl). */
     if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
         server_fatal("'-%c' is not understood" SEE_HELP, optopt);
     server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);

@@ -17,9 +17,9 @@ enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 struct architecture {
     const char *name;            /* of the program, such as "epoll" */
     const char *summary;         /* half a line: processes, threads, loops */
-    int requests_per_connection; /* then the connection is closed */
+    int requests_per_connection; /* then the server closes the connection */
     bool has_workers;            /* their number is fixed: --workers sets it */
-    bool worker_per_core;        /* unless --workers sets another number */
+    bool worker_per_core;        /* default of --workers: one per core */
     size_t worker_memory; /* bytes, if each worker is a process; else 0 */
     enum listeners listeners;
     /* System calls after the start that not all servers need: see calls.h. */

@@ -27,7 +27,7 @@ struct server {
     struct counters *counters;  /* one for each of options.workers */
     struct log_limit *refusals; /* errors of accept4(2), for all processes */
     int listener;               /* where this process accepts */
-    int *listeners;             /* all: one, or one for each worker */
+    int *listeners;             /* all of them: one, or one for each worker */
     size_t listeners_count;
     FILE *notes; /* writes to `text`, which is printed */
     char *text;

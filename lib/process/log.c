@@ -41,7 +41,7 @@ bool log_count_message(struct log_limit *limit, const char *reason,
 }
 
 /* The text may have parts from Redis or a client.  Terminals execute control
-   characters, and some terminals bytes above ASCII (C1, also in UTF-8). */
+   characters; some also execute bytes above ASCII (C1, also in UTF-8). */
 void log_limited(struct log_limit *limit, const char *format, ...) {
     unsigned times = atomic_exchange(&limit->suppressed, 0);
     char text[1000], count[64] = "", line[1200];

@@ -14,9 +14,9 @@
 __attribute__((format(printf, 1, 2), noreturn)) void
 server_fatal(const char *format, ...);
 
-/* Limits how often a message is logged.  The structure is all zero at first, in
-   memory that all processes share if several may log the message.  Messages
-   that come too soon are only counted. */
+/* Limits how often a message is logged.  The structure is all zero at first.
+   If several processes may log the message, it is in memory that they share.
+   Messages that come too soon are only counted. */
 struct log_limit {
     _Atomic int64_t next_at; /* when a logged reason may be logged again */
     _Atomic unsigned suppressed;
@@ -25,7 +25,7 @@ struct log_limit {
 
 /* Counts a message that may be repeated for days, with a reason of `length`
    bytes.  Returns true if the message must be logged.  In a LOG_INTERVAL each
-   reason is logged once, and at most LOG_REASONS different ones. */
+   reason is logged once, and at most LOG_REASONS different reasons. */
 bool log_count_message(struct log_limit *limit, const char *reason,
                        size_t length, int64_t now);
 

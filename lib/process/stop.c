@@ -96,7 +96,7 @@ void stop_init(const int *listeners, size_t count) {
     /* If nohup(1) made the program ignore SIGHUP, it stays ignored. */
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN)
         set_handler(SIGHUP, on_stop);
-    /* Signals that the parent has blocked stay blocked after exec: unblock. */
+    /* Signals that the starting program has blocked stay blocked: unblock. */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -59,7 +59,7 @@ static inline struct view view_of(const char *string) {
 /* Returns the view without the blanks (SP, HTAB) around it. */
 struct view view_trim(struct view view);
 
-/* Ignores the case of ASCII letters only. */
+/* Compares two texts, but ignores the case of ASCII letters. */
 bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length);
 static inline bool view_equal_ignoring_case(struct view a, struct view b) {
     return a.length == b.length &&

@@ -228,7 +228,7 @@ static ssize_t parse_field(struct http_request *request,
                            struct view value) {
     static const struct {
         struct view name;
-        size_t place; /* of its view in the request */
+        size_t place; /* offset of its view in the request */
     } plain[] = {
 #define FIELD(name, member)                                                    \
     {VIEW_INITIALIZER(name), offsetof(struct http_request, member)}

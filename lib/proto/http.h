@@ -33,8 +33,8 @@ enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and are valid as long as the
    input.  A field that the client did not send is a view with data == NULL.  A
-   field that it sent twice is an empty view.  Two values, joined by a comma
-   (RFC 9110, section 5.3), are no valid date, range or type. */
+   field that it sent twice is an empty view.  The two values, joined by a comma
+   (RFC 9110, section 5.3), would be no valid date, range or type. */
 struct http_request {
     enum http_method method; /* set even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */
@@ -73,8 +73,8 @@ extern const struct byte_set http_token_bytes, http_value_bytes;
 size_t http_empty_lines(struct view input);
 
 /* Parses a request's head, from the request line to the blank line (RFC 9112,
-   sections 2 to 6).  The caller has dropped empty lines.  `seen`: the length of
-   this input at the last call, which returned 0; at the first call, 0. */
+   sections 2 to 6).  The caller has dropped empty lines.  `seen`: the input's
+   length when the last call returned 0; 0 at the first call. */
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request);
 

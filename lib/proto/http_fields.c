@@ -64,7 +64,7 @@ static bool is_same(struct view a, struct view b,
 }
 
 /* Cuts the list at its commas, also at a comma inside a quoted tag.  The
-   server's own tags have no comma, so such a tag matches none of them. */
+   server's own tags have no comma, so a tag with a comma matches none. */
 bool http_lists_etag(struct view value, struct view etag,
                      enum http_comparison comparison) {
     struct view tag;
@@ -78,7 +78,7 @@ bool http_lists_etag(struct view value, struct view etag,
 }
 
 /* Reads a position.  If it is left out, *position is unchanged.  A position may
-   have any number of digits: all positions after a file's end count as one. */
+   have any number of digits: a number that is too large becomes UINT64_MAX. */
 static bool parse_position(struct view digits, uint64_t *position) {
     BYTE_SET digit_bytes = {{BYTES('0', '9')}};
 

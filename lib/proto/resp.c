@@ -3,7 +3,7 @@
 
 #include "config.h"
 
-/* A number and its sign; INT64_MIN has 20 characters, but zeros may precede. */
+/* Bytes of a number with its sign and leading zeros; INT64_MIN has 20. */
 #define NUMBER_LIMIT   30
 /* The bytes of the shortest reply: a type, CR and LF. */
 #define SHORTEST_REPLY 3
@@ -103,7 +103,7 @@ static ssize_t scan_line(struct resp_scan *scan, struct view input) {
     ssize_t length = scan_number(view_skip(input, 1), &number);
     if (length <= 0)
         return length;
-    /* A length or a count is -1 (null) or limited. */
+    /* A length or a count is from -1 (null) to REDIS_SKIP_LIMIT. */
     if (type != ':' && (number < -1 || number > REDIS_SKIP_LIMIT))
         return MALFORMED;
     begin_reply(scan,

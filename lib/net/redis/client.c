@@ -31,7 +31,7 @@ void redis_client_destroy(struct redis_client *client) {
     free(client);
 }
 
-/* Counts the memory of a long reply.  Returns false if there is none left. */
+/* Counts a long reply's memory.  Returns false if the budget is exhausted. */
 static bool count_reply(struct redis_client *client) {
     return budget_count(&client->counted, client->pipeline.input.capacity,
                         LARGE_RESPONSE);
@@ -88,8 +88,8 @@ static int64_t time_left(const struct redis_pipeline *redis) {
     return redis->deadline - clock_milliseconds();
 }
 
-/* Returns MSG_DONTWAIT, so that wait_until_ready() waits, while the socket
-   connects, or if its own timeout would end too late for this call. */
+/* Returns 0 if the call may sleep until the socket's timeout.  While the socket
+   connects, or if that timeout would end too late, returns MSG_DONTWAIT. */
 static int call_flags(const struct redis_pipeline *redis) {
     bool sleeps = redis->state == PIPELINE_OPEN &&
                   time_left(redis) > REDIS_REPLY_TIMEOUT - CALL_SLACK;
@@ -107,9 +107,9 @@ static void wait_until_ready(const struct redis_pipeline *redis) {
 }
 
 /* Sends the rest of the command and receives bytes; sleeps if it can do
-   neither.  After the deadline the call continues only while bytes have already
-   come: the server may have been suspended (SIGSTOP).  An oversized reply then
-   fails. */
+   neither.  After the deadline the call continues only if bytes had already
+   come, because the server may have been suspended (SIGSTOP).  If they belong
+   to an oversized reply, the call fails. */
 static void continue_call(struct redis_pipeline *redis) {
     int flags = call_flags(redis);
     bool late = time_left(redis) <= 0;

@@ -8,7 +8,7 @@
 struct redis_client {
     struct redis_pipeline pipeline; /* of one command at a time */
     bool lent;                      /* the parent has the connection, too */
-    bool fresh;                /* for pool.c: not returned to the pool yet */
+    bool fresh;                /* for pool.c: never returned to the pool yet */
     int64_t used_at;           /* clock_milliseconds() of the last use */
     size_t counted;            /* memory of a long reply, see budget_count() */
     struct redis_client *next; /* in a pool */
@@ -24,7 +24,7 @@ static inline bool redis_client_is_open(const struct redis_client *client) {
 
 enum redis_outcome {
     REDIS_REPLIED,
-    REDIS_REJECTED, /* no connection is available: try again in a RETRY_DELAY */
+    REDIS_REJECTED, /* no free connection: try again after a RETRY_DELAY */
     REDIS_FAILED,   /* down or slow, or its connection broke */
 };
 

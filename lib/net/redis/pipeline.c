@@ -32,8 +32,8 @@ static void disconnect(struct redis_pipeline *pipeline) {
     source_close(pipeline->loop, &pipeline->source);
 }
 
-/* Only the commands that wait now get no reply.  A command that is added during
-   these failures joins the end of the queue. */
+/* Only the commands that wait now get no reply.  A command that is added while
+   their failures are reported joins the end of the queue. */
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->failing =
         pipeline->waiters == NULL ? NULL : pipeline->waiters->prev;
@@ -54,7 +54,7 @@ static void fail_server(struct redis_pipeline *pipeline, struct view reason,
     redis_pipeline_close(pipeline);
 }
 
-/* Only this connection has failed: the next command connects. */
+/* Only this connection has failed: the next command connects again. */
 static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
                             int64_t now) {
     redis_report_failure(pipeline->server, reason, now);
@@ -63,7 +63,7 @@ static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
 
 /* The connection is lost (error 0: Redis closed it).  If Redis has replied on
    this connection, or recently to any process, only this connection has failed.
-   Then the next command connects. */
+   Then the next command connects again. */
 static void connection_lost(struct redis_pipeline *pipeline, int error,
                             int64_t now) {
     struct view reason = error == 0 ? VIEW("it closed the connection")
@@ -241,8 +241,8 @@ void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
         connection_lost(pipeline, (int)-result, now);
         return;
     }
-    /* If no reply was awaited yet, the time of the next reply begins now.  But
-       the login and the first command after it have one time limit together. */
+    /* If no reply was awaited yet, the timeout of the next reply begins now.
+       But the login and the first command after it share one timeout. */
     bool after_login = pipeline->handshake == 0 && pipeline->login > 0;
     pipeline->state = PIPELINE_OPEN;
     if (!after_login && !may_reply(pipeline, 0))
@@ -306,7 +306,7 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
     return count > 0;
 }
 
-/* The reply to a command has come. */
+/* Records that the reply to a command has come. */
 static void take_reply(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->due--;
     pipeline->asked_at = now;

@@ -41,7 +41,7 @@ struct redis_pipeline {
     } state;
     size_t room;        /* the least free memory for one receive, bytes */
     bool has_replied;   /* Redis has replied on this connection */
-    int64_t begun_at;   /* clock_milliseconds() of the connection's beginning */
+    int64_t begun_at;   /* clock_milliseconds() when it began to connect */
     int64_t asked_at;   /* when the wait for the next reply began */
     unsigned address;   /* the address that it tries, or uses */
     unsigned tried;     /* addresses that have failed since the last success */
@@ -90,9 +90,9 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
                          int64_t now);
 
 /* Flush and fill in two steps, for io_uring, where the kernel makes the calls.
-   The first returns the bytes to send, or the place for received bytes (NULL:
-   no memory).  The second takes the result: a number of bytes, or minus
-   errno. */
+   The first step returns the bytes to send, or the place for received bytes
+   (NULL: no memory).  The second step takes the result: a number of bytes, or
+   minus errno. */
 struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline);
 void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now);
@@ -111,8 +111,8 @@ struct redis_waiter *redis_pipeline_take(struct redis_pipeline *pipeline,
                                          struct resp_reply *reply,
                                          bool *replied, int64_t now);
 
-/* When the deadline has passed, tries again after a rejection, tries the next
-   address while it connects, or else closes the connection. */
+/* After the deadline: ends a pause and connects, or tries the next address if
+   the pipeline was connecting; otherwise closes the connection. */
 void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
 
 /* Updates what the loop watches; call it once in a loop iteration. */

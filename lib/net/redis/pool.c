@@ -68,7 +68,7 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     return client;
 }
 
-/* Lets another thread connect (REDIS_NEW_AT_ONCE). */
+/* This connection no longer counts as new (REDIS_NEW_AT_ONCE). */
 static void mark_connected(struct redis_pool *pool,
                            struct redis_client *client) {
     pool->fresh -= client->fresh;
@@ -111,7 +111,7 @@ void redis_pool_close_idle(struct redis_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Takes an idle connection; if there is none, first waits a RETRY_DELAY. */
+/* Takes an idle connection instead, after a RETRY_DELAY if none is idle now. */
 static void replace_rejected(struct redis_pool *pool,
                              struct redis_client **client) {
     stop_wake_parent(); /* other children may keep unused connections */

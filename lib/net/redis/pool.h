@@ -21,7 +21,7 @@ struct redis_pool {
     struct redis_client *idle;
     int64_t checked_at; /* last check for unused connections, in ms */
     unsigned waiting;   /* threads that wait for a connection */
-    unsigned fresh;     /* lent connections that are new */
+    unsigned fresh;     /* lent connections that were never returned */
 };
 
 void redis_pool_init(struct redis_pool *pool,

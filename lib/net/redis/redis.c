@@ -148,7 +148,7 @@ int redis_connect_start(const struct redis_server *server, unsigned address) {
 
     if (descriptor < 0)
         return -1;
-    /* net/listener.c explains why.  The call fails for a Unix socket. */
+    /* net/listener.c explains this option.  A Unix socket does not have it. */
     (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(descriptor, (const struct sockaddr *)&to->socket, to->length) <
             0 &&
@@ -251,7 +251,7 @@ void redis_count_missed(const struct redis_server *server, size_t requests) {
         atomic_fetch_add(&server->shared->unanswered, requests);
 }
 
-/* Called for each reply; the later conditions are rarely true. */
+/* Called for each reply; the second and third condition are rarely true. */
 void redis_report_reply(const struct redis_server *server, int64_t now) {
     struct redis_shared *shared = server->shared;
 

@@ -18,7 +18,7 @@
 struct redis_shared {
     _Atomic bool down;
     _Atomic bool logged_down;   /* the last message was "is unavailable" */
-    _Atomic size_t unanswered;  /* requests without Redis, not logged yet */
+    _Atomic size_t unanswered;  /* answered without Redis, not logged yet */
     _Atomic unsigned address;   /* the last address that answered */
     _Atomic int64_t retry_at;   /* the next attempt while Redis is down */
     _Atomic int64_t replied_at; /* the last reply to any process; 0: none yet */
@@ -61,13 +61,13 @@ unsigned redis_append_handshake(const struct redis_server *server,
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
 /* Returns whether any process has received a reply after the time
-   `begun` - REDIS_RETRY.  Then Redis is not down. */
+   `begun` - REDIS_RETRY.  If so, Redis is not down. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
-/* Each of the following functions reports an event to all processes, to the
-   log, or to both.  The first one: Redis is down, because a call that began at
-   `since` could not connect, or had no reply in time.  Returns false if any
-   other call was answered since then. */
+/* The next functions report an event to all processes, to the log, or to both.
+   redis_report_down(): Redis is down, because a call that began at `since`
+   could not connect, or had no reply in time.  Returns false if Redis is not
+   down: it has replied to any call since then. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
 /* Only the requests on one connection have failed. */
@@ -81,7 +81,7 @@ void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now);
 /* Counts requests that were answered without Redis, for the log. */
 void redis_count_missed(const struct redis_server *server, size_t requests);
-/* Redis has replied. */
+/* Reports that Redis has replied. */
 void redis_report_reply(const struct redis_server *server, int64_t now);
 
 #endif

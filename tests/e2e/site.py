@@ -19,7 +19,7 @@ INSIDE = b"inside\n"
 BIG_SIZE = 110 * MB
 HUGE_SIZE = 5 * 1024 * MB
 HUGE_MARK = b"at the far end"
-# A time in the past, so that validators are strong; even, because some file systems round to 2 s.
+# The time of the files: past, for strong validators; even, because some file systems round to 2 s.
 MODIFIED = 1_700_000_000
 DATA = toml_of(Path(__file__).with_name("site.toml"))
 

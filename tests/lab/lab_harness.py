@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run the lab's commands, and find what they leave behind without the code of the lab."""
+"""Run the lab's commands, and find what they leave behind; the search uses no code of the lab."""
 
 import json
 import os

@@ -162,8 +162,8 @@ def test_the_share_holds_and_can_be_seen_from_inside(lab: Lab) -> None:
 
 
 def test_a_group_that_a_killed_benchmark_leaves(lab: Lab) -> None:
-    """The control group (version 2) of a killed benchmark is removed with the lab (see the
-    fixture)."""
+    """The control group (version 2) of a killed benchmark is removed with the lab. The fixture
+    `lab` asserts this."""
     groups = lab.state()["groups"]["redis"]
     group = next((one for one in groups if Path(one, "cgroup.controllers").exists()), None)
     if group is None:

@@ -62,7 +62,7 @@ def unescaped(text: str) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """Return the bytes of a text with the words of WORDS."""
+    """Replace the words of WORDS in a text; return its bytes."""
     for word, meaning in WORDS.items():
         text = text.replace(word, meaning.decode("latin-1"))
     return unescaped(text)

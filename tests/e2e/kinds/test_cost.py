@@ -56,7 +56,7 @@ ACCEPTED = re.compile(r"accept4.* = [0-9]")
 CALLED = re.compile(r"(?:\d+ +)?(?:<\.\.\. )?(\w+)(?:\(| resumed>).* = (?:(?:-1|\?) (E\w+))?")
 ALLOCATING = ("malloc", "calloc", "realloc")
 Count = Callable[[str, str], list[Counter[str]]]
-"""Sends requests of a kind on kept or closed connections; returns counts for each of TIMES."""
+"""Requests one of TARGETS on kept or closed connections; returns call counts for each of TIMES."""
 pytestmark = pytest.mark.plain_build("sanitizers make calls and blocks of their own")
 
 

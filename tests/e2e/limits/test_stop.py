@@ -231,8 +231,8 @@ def test_idle_clients_are_left_at_once(start: Start) -> None:
 @of("threading", "prethreading")
 @undisturbed_test(IDLE_TIME)
 def test_idle_clients_make_room(start: Start) -> None:
-    """At SIGTERM idle clients are disconnected also if there are descriptors for ten clients
-    only."""
+    """At SIGTERM idle clients are disconnected even if the server has descriptors for only ten
+    clients."""
     options = ("--workers", "20")
     few = limited(nofile=64)
     server, other = start(*options, prefix=few), start(*options)

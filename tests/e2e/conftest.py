@@ -43,7 +43,7 @@ REPRESENTATIVES = {
     "redis_code": ("forking", "preforking", "prethreading", "epoll"),
 }
 """The servers for tests with a mark. shared_code: one with blocking I/O and one with an event loop.
-redis_code: one for each use of Redis connections (lent, one per worker, pool, pipeline)."""
+redis_code: one for each way to get a Redis connection (lent to a child, own, pool, shared)."""
 SEVEN = 7
 
 
@@ -142,7 +142,7 @@ def redis() -> Iterator[PrivateRedis]:
 
 @pytest.fixture(scope="session")
 def database_numbers() -> Iterator[int]:
-    """Return an iterator over unused database numbers. Some tests use numbers above 4000."""
+    """Return an iterator over unused database numbers below 4000. Some tests use higher numbers."""
     return iter(range(1, 4000))
 
 

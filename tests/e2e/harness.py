@@ -246,7 +246,7 @@ class Server:
         return self.wait()
 
     def finish(self) -> None:
-        """Stop the server. Assert that its status is 0, without processes or reports left."""
+        """Stop the server. Assert exit status 0, no process left behind, no sanitizer report."""
         try:
             was_running = self.running()
             status = self.stop()

@@ -104,7 +104,7 @@ def _write_traps(root: Path, folder: Path) -> None:
     for name in ("fifo", "fifo.html", "fifo-index/index.html"):
         os.mkfifo(odd / name)
     here = Path.cwd()
-    os.chdir(odd)  # the path of a Unix socket may not be long
+    os.chdir(odd)  # the path of a Unix socket must be short
     try:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind("socket")

@@ -29,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The file's content; tests/e2e/faults.py has the same in Python. */
+/* The file's content; tests/e2e/faults.py has the same structure in Python. */
 struct plan {
     char call[32];          /* the name of the call that fails; "": none */
     int64_t nth;            /* the number of the call that fails; 0: none */

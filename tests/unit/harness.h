@@ -52,7 +52,7 @@ void suite_add(const char *name, CMUnitTestFunction function, const void *row);
 
 enum guard {
     GUARD_AFTER,  /* the vector ends at the end of a page */
-    GUARD_BEFORE, /* it begins at the beginning of a page; "4141..." follows */
+    GUARD_BEFORE, /* the vector begins a page, and "4141..." follows it */
     GUARDS,       /* the number of guards */
 };
 

@@ -148,7 +148,7 @@ static const struct row rows[] = {
     BAD("\\a"),
 };
 
-/* The properties of any decoded path. */
+/* Asserts the properties of any decoded path. */
 static void assert_safe(const struct buffer *path) {
     struct view left = buffer_view(path);
     struct view segment = view_cut(&left, '/');

@@ -13,7 +13,7 @@ from ..site import DATA, big_pattern, eighty_kilobytes
 
 @dataclass(frozen=True)
 class Case:
-    """A request and its expected response; None is not checked. In the request and in the fields,
+    """A request and its expected response; None: not checked. In the request and in the fields,
     {etag} means the entity tag of /t/digits.txt."""
 
     name: str

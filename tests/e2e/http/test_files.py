@@ -197,7 +197,7 @@ def _download(client: Client, size: int) -> bool:
 
 
 def _assert_little_memory(server: Server) -> None:
-    """Assert that each process has used less than MEMORY_LIMIT_KB, unless it has a sanitizer."""
+    """Assert that each process has used less than MEMORY_LIMIT_KB, except with a sanitizer."""
     peaks = [processes.status_number(pid, "VmHWM") for pid in server.pids()]
     assert is_sanitized(server.binary) or max(peaks) < MEMORY_LIMIT_KB, peaks
 

@@ -240,7 +240,7 @@ def test_change_of_interest(start: Start, tmp_path: Path, arch: str) -> None:
     halves = _calls(start, tmp_path / "halves", HALF, b"\r\n")
     assert halves["recvfrom"] - whole["recvfrom"] == 5
     more = {key for key in halves if halves[key] - whole[key] >= 5}
-    # The calls of the additional loop iteration.
+    # These calls belong to the additional loop iteration.
     more -= {"recvfrom", "accept4", native("poll"), native("epoll_wait")}
     assert more == ({"epoll_ctl"} if arch == "epoll" else set())
     assert whole["epoll_ctl"] == 0

@@ -38,7 +38,7 @@ TARGETS = {
 REQUESTS = 2
 # Calls are counted for these numbers of requests. The difference leaves out one-time work.
 TIMES = (1, 1 + REQUESTS)
-# Requests are sent one at a time, so the counts are always the same. But if another program uses
+# Requests are sent one at a time, so the counts are usually the same. But if another program uses
 # the processor meanwhile, a server may send in two parts, check for input once more, or wait for a
 # lock. Then the counts differ, and the requests are repeated.
 TRIES = 10

@@ -132,7 +132,7 @@ SECONDS = 2
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """Yield a control group of version 1 with 16 MB of memory; skip the test if there is none."""
+    """Yield a control group of version 1 with 16 MB of memory; skip the test if that fails."""
     folder = GROUPS / f"zerohttpd-{os.getpid()}"
     try:
         folder.mkdir()

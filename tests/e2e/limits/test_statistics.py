@@ -88,8 +88,8 @@ def test_statistics_of_many_workers(start: Start) -> None:
 def test_resources_are_those_of_the_kernel(
     start: Start, redis: PrivateRedis, database_numbers: Iterator[int]
 ) -> None:
-    """The statistics count the CPU time of all processes of the server and the memory of the
-    largest. No other process is counted."""
+    """The statistics have the CPU time of all processes of the server, and the memory of the
+    largest process. No other process is counted."""
     store = redis.client(next(database_numbers))
     store.do("RPUSH", "guestbook_remarks", *["x" * 18_000] * 50)
     server = start("--workers", "1", redis=redis.url(store.database))

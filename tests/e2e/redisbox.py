@@ -136,7 +136,7 @@ class PrivateRedis:
 
 
 class Conversation:
-    """A connection to the false Redis, for its script."""
+    """A client's connection to a FalseRedis. The script calls these methods."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

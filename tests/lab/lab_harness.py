@@ -195,7 +195,7 @@ def skip_unless_labs_can_be_made_in(script: str) -> None:
 def run_in(script: str, command: list[str]) -> tuple[Done, list[str]]:
     """Run a command in the root that a script makes. Return the result and the changed files."""
     whole = f'{script}\nset +e\n"$@"\nstatus=$?\n{CHANGES}\nexit $status'
-    # Root's shell settings, caches and similar files are ignored.
+    # Files in root's home folder and Python's bytecode must not count as changes.
     environment = {**os.environ, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
     words = ["unshare", "--mount", "sh", "-c", whole, str(REPOSITORY), *command]
     done = run(words, env=environment)

@@ -167,7 +167,8 @@ def main() -> None:
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="only these (default: all)")
     add("--jobs", type=int, default=3, metavar="N", help="grade N at once (default 3)")
     add("--seconds", type=float, default=150, metavar="S", help="end a run after S s (default 150)")
-    add("--results", type=Path, default=RESULTS, metavar="FILE", help=f"append (default {RESULTS})")
+    written = f"append the results to this file (default {RESULTS})"
+    add("--results", type=Path, default=RESULTS, metavar="FILE", help=written)
     add("--unchanged", type=int, default=0, metavar="N", help="grade the real servers N times")
     add("--table", action="store_true", help="only print the table of the results so far")
     options = parser.parse_args()

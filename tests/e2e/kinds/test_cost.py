@@ -2,7 +2,7 @@
 """The cost of a request: the numbers of system calls and allocations. (The benchmark measures
 times.)
 
-cost.txt has lines for each kind of request to most servers, on closed and on kept connections. A
+For most servers cost.txt has a line for each of TARGETS, on closed and on kept connections. A
 change that adds a call or an allocation fails here; if it is intended, change the line.
 """
 
@@ -52,7 +52,7 @@ SAME = {"fstat": "newfstatat", "clone3": "clone", "epoll_pwait": "epoll_wait", "
 # (Since glibc 2.41, fork(3) calls rt_sigprocmask. Some containers refuse clone3.)
 AT_MOST = {"clone:ENOSYS", "futex", "madvise", "rseq", "rt_sigprocmask", "set_robust_list"}
 ACCEPTED = re.compile(r"accept4.* = [0-9]")
-# A call that has returned, and its error; after a signal the error is ERESTART...
+# Matches strace's line for a call that has returned, with its error (ERESTART... after a signal).
 CALLED = re.compile(r"(?:\d+ +)?(?:<\.\.\. )?(\w+)(?:\(| resumed>).* = (?:(?:-1|\?) (E\w+))?")
 ALLOCATING = ("malloc", "calloc", "realloc")
 Count = Callable[[str, str], list[Counter[str]]]

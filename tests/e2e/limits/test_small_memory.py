@@ -67,8 +67,8 @@ def test_stack(start: Start, kilobytes: int) -> None:
 def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind: str) -> None:
     """Requests are served although ending threads still occupy memory for their stacks. The C
     library keeps stacks for later threads and never gives them to malloc. The guestbook's page and
-    Redis' reply need at least 130 KB each. They must get it although the memory of the process is
-    limited (`ulimit -v` or `-d`).
+    Redis' reply need at least 130 KB each. malloc must provide this memory although the process
+    has a limit (`ulimit -v` or `-d`).
     """
     skip_unless_traceable()
     server = start(prefix=limited(**{kind: 12 << 20}))

@@ -136,8 +136,8 @@ def _read_until(descriptor: int, words: str) -> str:
 
 @pytest.mark.shared_code
 def test_lost_lines_are_counted_before_the_statistics(binary: Path, site: Path) -> None:
-    """If the last line of a log was dropped, the server writes the count when it stops. Standard
-    output is the access log; standard error has the line that Redis is unavailable."""
+    """If the last line of a log was dropped, the number of dropped lines is written at the stop.
+    Standard output is the access log; standard error has the line that Redis is unavailable."""
     (log, errors), (full_log, full_errors) = zip(os.pipe(), os.pipe(), strict=True)
     server = Server(binary, site, "redis://127.0.0.1:1", ("--log", "--workers", "1"))
     command = guarded(server.command())

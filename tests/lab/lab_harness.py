@@ -48,7 +48,7 @@ def why_not() -> str:
 
 
 def in_a_chroot() -> bool:
-    """Return whether this process is in a chroot: its mount namespace shows other mounts."""
+    """Return whether this process is in a chroot: nsenter leaves it, and sees other mounts."""
     look = ["cat", "/proc/self/mountinfo"]
     return run(["nsenter", "--mount=/proc/self/ns/mnt", *look]).stdout != run(look).stdout
 

@@ -241,8 +241,8 @@ scripts/lab down --name "$0" && exit $status
 
 
 def test_ssh_works_where_root_is_locked(make_lab: Callable[[], Lab]) -> None:
-    """ssh to a host works if root's password is locked, as on a new Ubuntu. `/` is an overlay, and
-    the project is a mount."""
+    """ssh to a host works if root's password is locked, as on a new Ubuntu. In this test `/` is an
+    overlay, and the project's folder is a mount."""
     skip_unless_labs_can_be_made_in(LAYER)
     lab = make_lab()
     words = ["env", "--chdir", str(REPOSITORY), "sh", "-c", LOCKED_UP, lab.name, str(lab.folder)]

@@ -2,7 +2,7 @@
 """The cost of a request: the numbers of system calls and allocations. (The benchmark measures
 times.)
 
-For most servers cost.txt has a line for each of TARGETS, on closed and on kept connections. A
+For most servers cost.txt has lines for each of TARGETS, on closed and on kept connections. A
 change that adds a call or an allocation fails here; if it is intended, change the line.
 """
 
@@ -93,7 +93,7 @@ def _accepted(trace: str, mark: int) -> int:
 
 
 def _between(trace: str, number: int) -> Counter[str]:
-    """Count the calls from mark `number` to the next mark; names of failed calls have the error."""
+    """Count the calls from mark `number` to the next mark; failed calls are named NAME:ERROR."""
     marks = [_accepted(trace, trace.index(f"GET /mark-{n} ")) for n in (number, number + 1)]
     found = map(CALLED.match, trace[marks[0] : marks[1]].splitlines())
     calls = [(SAME.get(call[1], call[1]), call[2]) for call in found if call]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """If nothing reads standard output or standard error, the server still answers. Takes 1 to 4 s
-for a server."""
+for each server."""
 
 import contextlib
 import fcntl

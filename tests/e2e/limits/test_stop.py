@@ -85,7 +85,7 @@ def test_a_waiting_client_is_served(start: Start, own: PrivateRedis) -> None:
 
 
 def _come_in(server: Server) -> list[PlainClient]:
-    """Return up to 100 clients that each send a request, until a connection is refused."""
+    """Connect up to 100 clients, until one is refused; each sends a request. Return the clients."""
     came: list[PlainClient] = []
     with contextlib.suppress(OSError):
         while len(came) < 100:

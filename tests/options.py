@@ -63,15 +63,15 @@ def _is_slow(item: pytest.Item) -> bool:
 
 
 def _group(item: pytest.Item) -> str:
-    """Return the name of the test's group, which xdist runs in one process; without one, its ID."""
+    """Return the test's group, which xdist runs in one process; without a group, the test's ID."""
     marker = item.get_closest_marker("xdist_group")
     return str(marker.args[0]) if marker else item.nodeid
 
 
 def _mix(items: list[pytest.Item]) -> None:
-    """Spread each kind of tests evenly over the run, so that the processors are always busy. Large
-    groups of a kind come first. The slow tests begin in the first four fifths of the run, so that
-    no slow test runs last."""
+    """Spread tests that wait and tests that compute evenly over the run, so that the processors are
+    always busy. Large groups of each come first. The slow tests begin in the first four fifths of
+    the run, so that no slow test runs last."""
     slow = {_group(item) for item in items if _is_slow(item)}
     kinds: dict[tuple[bool, bool], Counter[str]] = defaultdict(Counter)
     for item in items:

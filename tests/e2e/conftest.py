@@ -29,7 +29,7 @@ from .timing import PACE, wait_until
 
 WORKERS = ("--workers", "16")
 PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
-"""The range of ports for outgoing connections, which each network namespace has for itself."""
+"""The setting for the ports of outgoing connections; each network namespace has its own."""
 
 
 def chosen_servers(config: pytest.Config) -> list[str]:
@@ -43,7 +43,7 @@ REPRESENTATIVES = {
     "redis_code": ("forking", "preforking", "prethreading", "epoll"),
 }
 """The servers for tests with a mark. shared_code: one with blocking I/O and one with an event loop.
-redis_code: one for each kind of Redis connection (lent, one for a worker, pool, pipeline)."""
+redis_code: one for each way to get a Redis connection (lent to a child, own, pool, shared)."""
 SEVEN = 7
 
 
@@ -105,7 +105,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Test shared code only with the representatives. For executables in another folder, leave out
+    """Test shared code only with the representatives. If --bin-dir is not the repository, leave out
     tests that use no server. Skip tests that a sanitizer prevents. With servers of `make plain`,
     skip the tests for ops/."""
     left_out = set()
@@ -142,7 +142,7 @@ def redis() -> Iterator[PrivateRedis]:
 
 @pytest.fixture(scope="session")
 def database_numbers() -> Iterator[int]:
-    """Return an iterator over unused database numbers. Some tests use numbers above 4000."""
+    """Return an iterator over unused database numbers below 4000. Some tests use higher numbers."""
     return iter(range(1, 4000))
 
 

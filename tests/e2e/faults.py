@@ -20,12 +20,12 @@ from .harness import REPOSITORY, Server
 
 LIBRARY = REPOSITORY / "build" / "faults.so"
 SHORT = 0
-"""Used instead of an errno: the call succeeds, with one byte."""
+"""Used instead of an errno: the call succeeds, but transfers only one byte."""
 
 
 def faults(part: str) -> list[Any]:
-    """Return the calls in a part of faults.toml, each with its errors, as parameters of a test.
-    Calls in the part shared_... get the mark shared_code."""
+    """Return the calls in the tables PART and shared_PART of faults.toml, each with its errors, as
+    parameters of a test. Calls in shared_PART get the mark shared_code."""
     tables = toml_of(Path(__file__).parent / "limits" / "faults.toml")
     found = []
     for table, marks in ((part, ()), (f"shared_{part}", pytest.mark.shared_code)):

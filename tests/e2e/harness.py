@@ -114,7 +114,7 @@ class Server:
     prefix: tuple[str, ...] = ()
     """The beginning of the command, e.g. a program that sets a limit and executes the server."""
     output: int | None = None
-    """The descriptor for the server's standard output; None: a file; `stdout` returns its text."""
+    """The descriptor for the server's standard output; None: a file that `stdout` reads."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -157,8 +157,8 @@ class Server:
         return [*self.prefix, str(self.binary), *fixed, *self.options]
 
     def start(self) -> Self:
-        """Start the server and wait for its banner. Raise AssertionError. Call this method from the
-        main thread: the server is killed when the calling thread ends."""
+        """Start the server and wait for its banner; raise AssertionError if none comes. Call this
+        from the main thread: the server is killed when the calling thread ends."""
         self._folder = tempfile.TemporaryDirectory(prefix="zs-e2e-")
         with (
             Path(self._folder.name, "stdout").open("wb") as out,
@@ -196,9 +196,9 @@ class Server:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Stop all processes of the server (SIGSTOP) for the `with` block. A process that already
-        runs again gets no SIGCONT: SIGCONT would undo the SIGSTOP of the leak sanitizer at the end
-        of a program, and the sanitizer would wait forever."""
+        """Stop all processes of the server (SIGSTOP) for the `with` block. Afterwards only those
+        that are still stopped get SIGCONT: when a process ends, the leak sanitizer uses SIGSTOP
+        itself, and with an unexpected SIGCONT it would wait forever."""
         try:
             wait_until(self._is_stopped, f"{self.name} is stopped")
             yield
@@ -218,7 +218,7 @@ class Server:
         return not running
 
     def wait(self) -> int:
-        """Wait for the end of the server and return its exit status. Raise AssertionError."""
+        """Wait until the server ends; return its exit status. Raise AssertionError on timeout."""
         assert self._process is not None
         try:
             return self._process.wait(TIMEOUT * PACE.slowness)
@@ -246,7 +246,7 @@ class Server:
         return self.wait()
 
     def finish(self) -> None:
-        """Stop the server. Assert status 0, that no process is left, and no sanitizer report."""
+        """Stop the server. Assert exit status 0, no process left behind, no sanitizer report."""
         try:
             was_running = self.running()
             status = self.stop()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 def session_processes(session: int) -> list[int]:
-    """Return the PIDs of a session, with zombies. A server and its descendants are a session,
-    without the log writers."""
+    """Return the PIDs of a session, with zombies. A server's session has all its descendants
+    except the log writers."""
     found = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - with getsid(2), 20 times faster than Path
         with contextlib.suppress(ValueError, ProcessLookupError):
@@ -39,8 +39,8 @@ def zombies(session: int) -> list[int]:
 
 
 def kill_session(session: int) -> None:
-    """Kill all processes of a session, and reap all except the leader, which the process that
-    started the leader reaps. Repeat this, because a process may have forked after it was listed."""
+    """Kill all processes of a session; reap them, except the leader, which its own parent reaps.
+    Repeat this, because a process may have forked after it was listed."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         for pid in living(session):

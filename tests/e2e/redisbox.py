@@ -92,7 +92,7 @@ class PrivateRedis:
         return RedisClient(self.port, database)
 
     def start(self) -> Self:
-        """Start Redis, also again after kill(). Raise AssertionError."""
+        """Start Redis, also again after kill(). Raise AssertionError if it does not start."""
         fixed = f"--port {self.port} --bind 127.0.0.1 --databases 4096 --tcp-backlog 511".split()
         place = ["--dir", self._folder.name, "--unixsocket", self.socket_path]
         quiet = ["--save", "", "--loglevel", "warning", "--daemonize", "no"]
@@ -136,7 +136,7 @@ class PrivateRedis:
 
 
 class Conversation:
-    """A connection to the false Redis, for its script."""
+    """A client's connection to a FalseRedis. The script calls these methods."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -152,8 +152,8 @@ class Conversation:
         return bool(data)
 
     def has_more(self, seconds: float | None = 0) -> bool:
-        """Return whether the client has sent more data or has left. Wait `seconds`; None: for
-        ever."""
+        """Return whether the client has sent more data or has left. Wait up to `seconds` for this;
+        None: without a limit."""
         return bool(self.pending or select.select([self._connection], [], [], seconds)[0])
 
     def next_command(self) -> list[bytes] | None:

@@ -19,7 +19,7 @@ INSIDE = b"inside\n"
 BIG_SIZE = 110 * MB
 HUGE_SIZE = 5 * 1024 * MB
 HUGE_MARK = b"at the far end"
-# A time in the past, so that validators are strong; even, because some file systems round to 2 s.
+# The time of the files: past, for strong validators; even, because some file systems round to 2 s.
 MODIFIED = 1_700_000_000
 DATA = toml_of(Path(__file__).with_name("site.toml"))
 
@@ -104,7 +104,7 @@ def _write_traps(root: Path, folder: Path) -> None:
     for name in ("fifo", "fifo.html", "fifo-index/index.html"):
         os.mkfifo(odd / name)
     here = Path.cwd()
-    os.chdir(odd)  # the path of a Unix socket may not be long
+    os.chdir(odd)  # the path of a Unix socket must be short
     try:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind("socket")

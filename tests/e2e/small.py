@@ -85,8 +85,8 @@ def cpu_seconds(server: Server) -> float:
 
 def assert_rests(server: Server) -> None:
     """Assert that a server without work does not spin. A spinning server uses a core or its share
-    of a core; a check every 20 ms uses 1% of that. Earlier work may end in the first of three
-    intervals."""
+    of a core; a server that wakes every 20 ms uses 1% of that. Earlier work may end in the first of
+    three intervals."""
 
     def rests() -> bool:
         before = cpu_seconds(server)

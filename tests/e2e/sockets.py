@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The state of TCP connections in the kernel: whether a server has read a client's bytes or closed.
-So a test can wait for a state of the server, instead of sleeping."""
+"""The state of TCP connections in the kernel, e.g. whether a server has read a client's bytes. So a
+test can wait for a state of the server, instead of sleeping."""
 
 import contextlib
 import socket

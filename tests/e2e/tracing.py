@@ -86,8 +86,8 @@ class Trace:
     """An strace(1) that is attached to a server until the server ends."""
 
     def __init__(self, server: Server, path: Path, *options: str, alone: bool = False) -> None:
-        """Attach to all processes and threads of the server, also later ones; `alone`: only to the
-        first."""
+        """Attach to all processes and threads of the server, also to those that start later;
+        `alone`: attach only to the first process."""
         self.path = path
         pids = [server.pid] if alone else server.pids()
         follow = [] if alone else ["-f"]

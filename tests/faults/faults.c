@@ -29,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The file's content; tests/e2e/faults.py has the same in Python. */
+/* The file's content; tests/e2e/faults.py has the same structure in Python. */
 struct plan {
     char call[32];          /* the name of the call that fails; "": none */
     int64_t nth;            /* the number of the call that fails; 0: none */
@@ -96,7 +96,7 @@ static bool is_faulty(const char *call) {
         return is_faulty(#name) ? (failure) : next(__VA_ARGS__);               \
     }
 
-/* Raises the signal after a successful call; may not return. */
+/* Raises the plan's signal after the call; the signal may end the process. */
 static ssize_t signalled(ssize_t result) {
     raise((int)-plan->error);
     return result;
@@ -159,8 +159,8 @@ WRAP(int, -errno, io_uring_queue_init_params,
       struct io_uring_params *parameters),
      entries, ring, parameters)
 
-/* If the planned call is a ring operation to be submitted, makes it fail in the
-   kernel, by a descriptor of -1 (EBADF), or makes it short. */
+/* If the planned call is one of the operations to be submitted, spoils it: the
+   descriptor -1 makes it fail (EBADF), or the length 1 makes it short. */
 static void spoil(struct io_uring *ring) {
     static const char *const names[IORING_OP_LAST] = {
         [IORING_OP_ACCEPT] = "ring accept",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses the bytes of responses, without the code that made the responses.
+ * Parses the bytes of responses, independently of the code that made them.
  */
 #ifndef FUZZ_ANSWERS_H
 #define FUZZ_ANSWERS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Redis without a socket, with the commands of the application.  The script
- * decides whether a reply is correct or false.
+ * A Redis without a socket, with the commands of the application.  Its replies
+ * are correct; the caller may send a false one instead (dialogue.c).
  */
 #ifndef FUZZ_FALSE_REDIS_H
 #define FUZZ_FALSE_REDIS_H

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run the lab's commands, and find what they leave behind without the code of the lab."""
+"""Run the lab's commands, and find what they leave behind; the search uses no code of the lab."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def why_not() -> str:
 
 
 def in_a_chroot() -> bool:
-    """Return whether this process is in a chroot: its mount namespace shows other mounts."""
+    """Return whether this process is in a chroot: nsenter leaves it, and sees other mounts."""
     look = ["cat", "/proc/self/mountinfo"]
     return run(["nsenter", "--mount=/proc/self/ns/mnt", *look]).stdout != run(look).stdout
 
@@ -195,7 +195,7 @@ def skip_unless_labs_can_be_made_in(script: str) -> None:
 def run_in(script: str, command: list[str]) -> tuple[Done, list[str]]:
     """Run a command in the root that a script makes. Return the result and the changed files."""
     whole = f'{script}\nset +e\n"$@"\nstatus=$?\n{CHANGES}\nexit $status'
-    # Root's shell settings, caches and similar files are ignored.
+    # Files in root's home folder and Python's bytecode must not count as changes.
     environment = {**os.environ, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
     words = ["unshare", "--mount", "sh", "-c", whole, str(REPOSITORY), *command]
     done = run(words, env=environment)

@@ -162,8 +162,8 @@ def test_the_share_holds_and_can_be_seen_from_inside(lab: Lab) -> None:
 
 
 def test_a_group_that_a_killed_benchmark_leaves(lab: Lab) -> None:
-    """The control group (version 2) of a killed benchmark is removed with the lab (see the
-    fixture)."""
+    """The control group (version 2) of a killed benchmark is removed with the lab. The fixture
+    `lab` asserts this."""
     groups = lab.state()["groups"]["redis"]
     group = next((one for one in groups if Path(one, "cgroup.controllers").exists()), None)
     if group is None:
@@ -241,8 +241,8 @@ scripts/lab down --name "$0" && exit $status
 
 
 def test_ssh_works_where_root_is_locked(make_lab: Callable[[], Lab]) -> None:
-    """ssh to a host works if root's password is locked, as on a new Ubuntu. `/` is an overlay, and
-    the project is a mount."""
+    """ssh to a host works if root's password is locked, as on a new Ubuntu. In this test `/` is an
+    overlay, and the project's folder is a mount."""
     skip_unless_labs_can_be_made_in(LAYER)
     lab = make_lab()
     words = ["env", "--chdir", str(REPOSITORY), "sh", "-c", LOCKED_UP, lab.name, str(lab.folder)]

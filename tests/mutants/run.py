@@ -164,10 +164,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=__doc__)
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="only these mutants (default: all)")
-    add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all three")
+    add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="only these (default: all)")
     add("--jobs", type=int, default=3, metavar="N", help="grade N at once (default 3)")
-    add("--seconds", type=float, default=150, metavar="S", help="end a run after S s (150)")
-    add("--results", type=Path, default=RESULTS, metavar="FILE", help=f"default {RESULTS}")
+    add("--seconds", type=float, default=150, metavar="S", help="end a run after S s (default 150)")
+    written = f"append the results to this file (default {RESULTS})"
+    add("--results", type=Path, default=RESULTS, metavar="FILE", help=written)
     add("--unchanged", type=int, default=0, metavar="N", help="grade the real servers N times")
     add("--table", action="store_true", help="only print the table of the results so far")
     options = parser.parse_args()

@@ -19,7 +19,7 @@ PROPOSED = {
     *("chunks", "head-with-body", "no-continue"),
     *("no-redis-timeout", "reply-in-pieces"),
 }
-"""Names in the corpus for which the grader has no fault."""
+"""Names of faults in the corpus that the grader does not know."""
 
 
 def test_each_kind_has_enough_mutants() -> None:

@@ -96,7 +96,7 @@ class Seen:
     keep_alive: bool
     expects: bool
     rest: bytes
-    """The bytes of the next request."""
+    """The bytes after the request."""
 
 
 def read_with_h11(data: bytes) -> Seen | str:

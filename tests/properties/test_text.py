@@ -50,7 +50,7 @@ def test_path(parsers: Parsers, segments: list[str]) -> None:
     target = "/" + "/".join(segments)
     got = parsers.call("path", target.encode())
     decoded = unquote_to_bytes(target)
-    # A root whose name cannot occur in a path.
+    # No segment of this test has the name of this root.
     below = posixpath.normpath(b"/root/" + decoded)
     depth, climbs = 0, False
     for segment in decoded.split(b"/"):
@@ -150,7 +150,7 @@ def test_entity_tags(parsers: Parsers, listed: list[str], between: list[str], et
     """A tag matches a list that contains the tag: RFC 9110, section 8.8.3.2."""
     value = "".join(tag + comma for tag, comma in zip(listed, between, strict=False))
     elements = parse_http_list(value)
-    assert [e for e in elements if e] == listed  # the other program reads what we wrote
+    assert [e for e in elements if e] == listed  # urllib finds the tags of the list
     got = parsers.call("etags", f"{etag}\n{value}".encode())
     assert got == {
         "weakly": etag in [e.removeprefix("W/") for e in listed],

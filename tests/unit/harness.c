@@ -111,7 +111,7 @@ static void feed_bytes(parser parse, const void *row, struct view vector,
            expected, "byte by byte", until);
 }
 
-/* Feeds two pieces, cut at each offset; long vectors at up to 500 offsets. */
+/* Feeds two pieces, cut at each offset, or at up to 500 of a long vector. */
 static void feed_pieces(parser parse, const void *row, struct view vector,
                         ssize_t expected) {
     size_t step = vector.length / 500 + 1;

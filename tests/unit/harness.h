@@ -52,7 +52,7 @@ void suite_add(const char *name, CMUnitTestFunction function, const void *row);
 
 enum guard {
     GUARD_AFTER,  /* the vector ends at the end of a page */
-    GUARD_BEFORE, /* it begins at the beginning of a page; "4141..." follows */
+    GUARD_BEFORE, /* the vector begins a page, and "4141..." follows it */
     GUARDS,       /* the number of guards */
 };
 
@@ -70,10 +70,10 @@ typedef ssize_t (*parser)(struct view input, size_t seen, const void *row);
 /*
  * Feeds the vector in every way.  `expected` is what the parser must return:
  *
- *     > 0   this number when so many bytes are there, with fewer "need more"
- *     0     always "need more"
- *     < 0   with all bytes this number, with fewer this number or "need more";
- *           with trailing bytes any error
+ *     > 0   for this number of bytes or more: this number; for fewer: 0
+ *     0     always 0
+ *     < 0   for the whole vector: this number; for fewer bytes: this number or
+ *           0; with trailing bytes: any error
  */
 void feed(parser parse, const void *row, struct view vector, ssize_t expected);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Valid requests: lib/proto/http.c.  test_http_reject.c has invalid requests,
- * test_http_limits.c requests that are too long.
+ * Valid requests: lib/proto/http.c.  Invalid requests are in
+ * test_http_reject.c, and requests that are too long in test_http_limits.c.
  *
  * Most tests build a head, and the request that the parser must return for it.
  * Then feed() passes the head to the parser in every way.
@@ -156,7 +156,7 @@ static void request_line(void **state) {
     feed_head(VIEW("Host: a\r\n"), &expected);
 }
 
-/* RFC 9112, section 2.2: SHOULD ignore empty lines before a request. */
+/* RFC 9112, section 2.2: servers SHOULD ignore empty lines before a request. */
 TEST(empty_lines_before) {
     assert_int_equal(http_empty_lines(VIEW("")), 0);
     assert_int_equal(http_empty_lines(VIEW("\r")), 0);

@@ -250,7 +250,7 @@ static ssize_t parse(struct view input, size_t seen, const void *row) {
     ssize_t result = http_parse_head(input, seen, &request);
     (void)row;
 
-    if (result < 0) { /* the error page has a reason */
+    if (result < 0) { /* the complaint is a sentence for the error page */
         assert_non_null(request.complaint);
         size_t length = strlen(request.complaint);
         assert_true(length > 10 && request.complaint[length - 1] == '.');

@@ -48,7 +48,7 @@ TEST(the_least_limit_holds) {
     assert_int_equal(memory_granted(root), 8000000);
     put("/sys/fs/cgroup/x/y/memory.max", "7000000\n");
     assert_int_equal(memory_granted(root), 7000000);
-    /* A container may show only the top group. */
+    /* A container may show only the top control group. */
     put("/proc/self/cgroup", "4:memory:/not/here\nnonsense\n");
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "6000000\n");
     assert_int_equal(memory_granted(root), 6000000);

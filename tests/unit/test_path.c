@@ -148,7 +148,7 @@ static const struct row rows[] = {
     BAD("\\a"),
 };
 
-/* The properties of any decoded path. */
+/* Asserts the properties of any decoded path. */
 static void assert_safe(const struct buffer *path) {
     struct view left = buffer_view(path);
     struct view segment = view_cut(&left, '/');
@@ -246,7 +246,7 @@ TEST(all_short_paths) {
     buffer_free(&path);
 }
 
-/* Decoding a decoded path again does not change the path. */
+/* Decoding a decoded path without a % again does not change the path. */
 TEST(decoding_twice_changes_nothing) {
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct buffer path = {0};

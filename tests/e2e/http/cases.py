@@ -13,7 +13,7 @@ from ..site import DATA, big_pattern, eighty_kilobytes
 
 @dataclass(frozen=True)
 class Case:
-    """A request and its expected response; None is not checked. In the request and in the fields,
+    """A request and its expected response; None: not checked. In the request and in the fields,
     {etag} means the entity tag of /t/digits.txt."""
 
     name: str
@@ -62,7 +62,7 @@ def unescaped(text: str) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """Return the bytes of a text with the words of WORDS."""
+    """Replace the words of WORDS in a text; return its bytes."""
     for word, meaning in WORDS.items():
         text = text.replace(word, meaning.decode("latin-1"))
     return unescaped(text)

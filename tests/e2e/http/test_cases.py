@@ -37,7 +37,7 @@ LINKS = {
 
 
 class Answer(NamedTuple):
-    """All bytes of a connection, the visitor count, and the added remarks."""
+    """All bytes that a server sent, the visitor count, and the added remarks."""
 
     data: bytes
     count: int

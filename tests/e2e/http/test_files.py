@@ -131,10 +131,10 @@ def test_change_is_seen_at_once(server: Server, file: Path) -> None:
 
 @of_kind("keeps_alive")
 def test_change_within_a_round(server: Server, file: Path) -> None:
-    """A client accepted after a change of a file gets the new content, even in the same long loop
-    iteration. (An event loop checks a file once in an iteration.)"""
+    """A client accepted after a change of a file gets the new content, even in the loop iteration
+    that served the old content. (An event loop checks a file once in an iteration.)"""
     wanted, long = request("GET", f"/t/{file.name}"), request("GET", "/sorted") * 16
-    before, behind = b"before" * 4000, b"behind" * 4000  # large: the server keeps a new file open
+    before, behind = b"before" * 4000, b"behind" * 4000  # a large file is cached even if it is new
     file.write_bytes(before)
     file.with_suffix(".new").write_bytes(behind)
     with crowd(server, 10, b"") as (first, *busy), ExitStack() as stack:
@@ -197,7 +197,7 @@ def _download(client: Client, size: int) -> bool:
 
 
 def _assert_little_memory(server: Server) -> None:
-    """Assert that each process has used less than MEMORY_LIMIT_KB, unless it has a sanitizer."""
+    """Assert that each process has used less than MEMORY_LIMIT_KB, except with a sanitizer."""
     peaks = [processes.status_number(pid, "VmHWM") for pid in server.pids()]
     assert is_sanitized(server.binary) or max(peaks) < MEMORY_LIMIT_KB, peaks
 

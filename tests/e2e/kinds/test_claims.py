@@ -62,8 +62,8 @@ def test_each_claim_is_made_and_has_a_test() -> None:
 
 # ---- Where does a server wait? ----
 
-# The call in which the main thread sleeps, and the calls of idle workers and of workers with a
-# silent client (or Redis); None: no such workers. In 01 the main thread makes the third call.
+# The calls in which the main thread, an idle worker, and a worker with a silent client (or a silent
+# Redis) sleep; None: no such worker. In 01 the main thread sleeps also in the third call.
 SLEEP = {
     "iterative": ("accept4", None, "recvfrom"),
     "forking": ("ppoll", None, "recvfrom"),
@@ -168,7 +168,7 @@ def test_wakes_one(start: Start) -> None:
         wait_until(lambda: waiting(server)[1] == idle, "all workers sleep")
         fetch(server, "/t/digits.txt")
     woken = switches() - before
-    # A herd would wake 16 workers per connection. A worker may also wake for its client or a lock.
+    # A thundering herd would be 16 workers a connection. Clients and locks also wake workers.
     assert connections <= woken + 1 < 5 * connections
 
 
@@ -203,7 +203,7 @@ def _queue_up_behind_main(server: Server, pid: int) -> None:
 
 
 def _calls(start: Start, trace: Path, *pieces: bytes) -> Counter[str]:
-    """Count the calls that a server makes for five requests in these pieces, and at its end."""
+    """Count a server's calls for five requests, each sent in these pieces, and for its stop."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS))
     fetch(server, "/t/digits.txt", *CLOSE)  # the file is open now
@@ -225,7 +225,7 @@ def _calls(start: Start, trace: Path, *pieces: bytes) -> Counter[str]:
 def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
     """A request of up to RECEIVE_SIZE that arrives in one segment is read with one call."""
     raw = request("GET", "/t/digits.txt", (*CLOSE, ("X-Long", "x" * 700)))
-    # If the data comes a second late (busy CPU), the server gets the connection, and reads twice.
+    # If the data comes a second late (busy CPU), the server gets the connection first: two reads.
     calls = _calls(start, tmp_path / "trace", raw)
     assert calls["recvfrom"] == 5, "not exactly one read for each request"
 
@@ -235,12 +235,12 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
 @undisturbed_test(1)
 def test_change_of_interest(start: Start, tmp_path: Path, arch: str) -> None:
     """To start watching a client, 06 assigns to a variable, and 07 makes a system call."""
-    # If the data comes a second late (busy CPU), the server gets the connection, and reads twice.
+    # If the data comes a second late (busy CPU), the server gets the connection first: two reads.
     whole = _calls(start, tmp_path / "whole", DIGITS)
     halves = _calls(start, tmp_path / "halves", HALF, b"\r\n")
     assert halves["recvfrom"] - whole["recvfrom"] == 5
     more = {key for key in halves if halves[key] - whole[key] >= 5}
-    # The calls of the additional loop iteration.
+    # These calls belong to the additional loop iteration.
     more -= {"recvfrom", "accept4", native("poll"), native("epoll_wait")}
     assert more == ({"epoll_ctl"} if arch == "epoll" else set())
     assert whole["epoll_ctl"] == 0
@@ -297,7 +297,7 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis) -> None:
         costs = {ELSEWHERE: 2, DIGITS: 2 + 2, VISIT: 2 + 2 + 2}
         for raw, cost in costs.items():
             for path in ("/guestbook", "/t/digits.txt"):
-                fetch(server, path)  # then both are in the cache
+                fetch(server, path)  # puts the template or the file into the cache
             both_wait()
             plan.count("pthread_mutex_lock")
             for _ in range(3):

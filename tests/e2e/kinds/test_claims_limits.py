@@ -82,7 +82,7 @@ def _main_sleeps(server: Server) -> bool:
 @undisturbed_test(0.4)
 def test_idle_client_holds_its_worker(start: Start) -> None:
     """02, 04: an idle client holds a child or thread. 03, 05: a client that waits for a worker is
-    served when the idle client is closed."""
+    served when the idle connection is closed."""
     assert limit("IDLE_TIMEOUT") == 5000
     server = start("--workers", "1", "--time-scale", "10")
     with Client(server) as idle, Client(server) as late:
@@ -207,7 +207,7 @@ def test_crash_of_a_thread(start: Start) -> None:
 @undisturbed_test(REDIS_TIME)
 def test_a_crowd_that_has_been_answered_holds_little(start: Start, own: PrivateRedis) -> None:
     """After many simultaneous responses, the server returns memory to the kernel within
-    TRIM_INTERVAL. It keeps at most 128 KB, and a kilobyte for each connection."""
+    TRIM_INTERVAL. It keeps at most 128 KB plus a kilobyte for each connection."""
     clients, kept = 800, 128 * 1024
     server = start(redis=own.url())
     before = status_number(server.pid, "RssAnon") * 1024

@@ -187,7 +187,7 @@ def test_refused_under_a_long_name(
 def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """With --no-confinement the same attempts succeed, so only the confinement prevents them."""
     got = intrude(binary, site, redis, "--no-confinement")
-    # Without confinement, the kernel refuses these two: the program and the process do not exist.
+    # These two fail even without confinement, because the program and the process do not exist.
     assert (got.pop("execve"), got.pop("ptrace")) == (errno.ENOENT, errno.ESRCH)
     # The ring always refuses operations that the server does not need: test_ring.py.
     assert {error for name, error in got.items() if not name.startswith("ring_")} == {0}, got
@@ -254,7 +254,7 @@ def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
 @pytest.mark.shared_code
 @as_root
 def test_user_errors(binary: Path, open_site: Path) -> None:
-    """An unknown user, or a user that only root may change to, ends the start with one line."""
+    """The start fails with one line if the user is unknown, or if only root may change to it."""
     shutil.copy(binary, open_site / binary.name)
     options = ("--port", str(free_port()), "--root", str(open_site))
     code, out, err = run_to_end(binary, *options, "--user", "no-such-user")

@@ -2,7 +2,7 @@
 """The cost of a request: the numbers of system calls and allocations. (The benchmark measures
 times.)
 
-cost.txt has lines for each kind of request to most servers, on closed and on kept connections. A
+For most servers cost.txt has lines for each of TARGETS, on closed and on kept connections. A
 change that adds a call or an allocation fails here; if it is intended, change the line.
 """
 
@@ -38,7 +38,7 @@ TARGETS = {
 REQUESTS = 2
 # Calls are counted for these numbers of requests. The difference leaves out one-time work.
 TIMES = (1, 1 + REQUESTS)
-# Requests are sent one at a time, so the counts are always the same. But if another program uses
+# Requests are sent one at a time, so the counts are usually the same. But if another program uses
 # the processor meanwhile, a server may send in two parts, check for input once more, or wait for a
 # lock. Then the counts differ, and the requests are repeated.
 TRIES = 10
@@ -52,11 +52,11 @@ SAME = {"fstat": "newfstatat", "clone3": "clone", "epoll_pwait": "epoll_wait", "
 # (Since glibc 2.41, fork(3) calls rt_sigprocmask. Some containers refuse clone3.)
 AT_MOST = {"clone:ENOSYS", "futex", "madvise", "rseq", "rt_sigprocmask", "set_robust_list"}
 ACCEPTED = re.compile(r"accept4.* = [0-9]")
-# A call that has returned, and its error; after a signal the error is ERESTART...
+# Matches strace's line for a call that has returned, with its error (ERESTART... after a signal).
 CALLED = re.compile(r"(?:\d+ +)?(?:<\.\.\. )?(\w+)(?:\(| resumed>).* = (?:(?:-1|\?) (E\w+))?")
 ALLOCATING = ("malloc", "calloc", "realloc")
 Count = Callable[[str, str], list[Counter[str]]]
-"""Sends requests of a kind on kept or closed connections; returns counts for each of TIMES."""
+"""Requests one of TARGETS on kept or closed connections; returns call counts for each of TIMES."""
 pytestmark = pytest.mark.plain_build("sanitizers make calls and blocks of their own")
 
 
@@ -93,7 +93,7 @@ def _accepted(trace: str, mark: int) -> int:
 
 
 def _between(trace: str, number: int) -> Counter[str]:
-    """Count the calls from mark `number` to the next mark; names of failed calls have the error."""
+    """Count the calls from mark `number` to the next mark; failed calls are named NAME:ERROR."""
     marks = [_accepted(trace, trace.index(f"GET /mark-{n} ")) for n in (number, number + 1)]
     found = map(CALLED.match, trace[marks[0] : marks[1]].splitlines())
     calls = [(SAME.get(call[1], call[1]), call[2]) for call in found if call]

@@ -206,7 +206,7 @@ def test_second_address_of_a_name(binary: Path, site: Path, tmp_path: Path) -> N
 
 @pytest.mark.shared_code
 def test_port_can_be_taken_again_at_once(start: Start) -> None:
-    port = free_port()  # another program might use an ephemeral port meanwhile
+    port = free_port()  # not ephemeral: another program might get such a port
     server = start("--port", str(port))
     # The server closes first, so the kernel keeps its port in TIME_WAIT.
     assert [r.status for r in send_to_end(server, request("GET", "/t/digits.txt", CLOSE))] == [200]

@@ -63,7 +63,7 @@ def test_apache_bench(
     assert figures.get("Non-2xx responses") == ("1000" if target == "/go/name" else None)
     if options:
         kept = int(figures["Keep-Alive requests"])
-        # On a busy machine a worker for one client often closes its connection: other clients wait.
+        # A worker for one client closes its connection when others wait, often on a busy machine.
         least = 1 if server.kind.worker_per_client else 500
         assert kept >= least if server.kind.keeps_alive else kept == 0
     if target == "/guestbook":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Faults of system calls: each call fails, is interrupted, or is short (one byte). A session with
-fixed requests is repeated. First the first call of a kind fails, then the second, and so on. Each
-response is right, or has status 500 or 503, or the connection is closed. The server does not crash,
-leaks nothing, and answers the next session correctly.
+fixed requests is repeated. First the first call of a function fails, then its second call, and so
+on. Each response is right, or has status 500 or 503, or the connection is closed. The server does
+not crash, leaks nothing, and answers the next session correctly.
 """
 
 import errno
@@ -137,7 +137,7 @@ def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
 def test_faults(
     faulty: FaultyServer, lone_store: RedisClient, call: str, errors: list[int]
 ) -> None:
-    """If any call of a kind fails, the server reacts as the head of this file says."""
+    """If any call of a function fails, the server reacts as the head of this file says."""
     plan = faulty.plan
     session = Session(faulty, lone_store)
     for _ in range(3):

@@ -72,13 +72,13 @@ def make(binary: Path, site: Path, lone_store: RedisClient) -> Make:
 @pytest.mark.slow
 @pytest.mark.parametrize(("call", "errors"), faults("start"))
 def test_faults_at_start(make: Make, lone_store: RedisClient, call: str, errors: list[int]) -> None:
-    """The server starts, or exits with a message, whichever call of a kind fails at the start."""
+    """The server starts, or exits with a message, if any call of a function fails at the start."""
     for error in errors:
         for nth in range(1, MOST):
             server = make(call, nth, error)
             if not _fails_at_start(server):
                 _ask_redis(server)
-                # Later calls of this kind belong to test_faults().
+                # Later calls of this function belong to test_faults().
                 failed = server.plan.disarm()
                 _assert_whole(server, lone_store)
                 if not failed:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """If nothing reads standard output or standard error, the server still answers. Takes 1 to 4 s
-for a server."""
+for each server."""
 
 import contextlib
 import fcntl
@@ -237,8 +237,8 @@ def test_log_writer_is_killed(start: Start) -> None:
 
 @of("preforking")
 def test_each_reason_is_logged(start: Start) -> None:
-    """A new reason is logged at once, although the same message was just logged. The number of
-    reasons is limited, because Redis may send a new one each time."""
+    """A new reason is logged at once, even if the message was just logged with another reason. The
+    number of reasons is limited, because Redis may send a new one each time."""
     numbers = itertools.count()
     script = replying(lambda words: b"-ERR reason %d\r\n" % (next(numbers) // 2))
     most = limit("LOG_REASONS")

@@ -67,8 +67,8 @@ def test_stack(start: Start, kilobytes: int) -> None:
 def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind: str) -> None:
     """Requests are served although ending threads still occupy memory for their stacks. The C
     library keeps stacks for later threads and never gives them to malloc. The guestbook's page and
-    Redis' reply need at least 130 KB each, and this memory must be free although it is limited
-    (`ulimit -v` or `-d`).
+    Redis' reply need at least 130 KB each. malloc must provide this memory although the process
+    has a limit (`ulimit -v` or `-d`).
     """
     skip_unless_traceable()
     server = start(prefix=limited(**{kind: 12 << 20}))
@@ -132,7 +132,7 @@ SECONDS = 2
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """Yield a control group of version 1 with 16 MB of memory; skip the test if there is none."""
+    """Yield a control group of version 1 with 16 MB of memory; skip the test if that fails."""
     folder = GROUPS / f"zerohttpd-{os.getpid()}"
     try:
         folder.mkdir()

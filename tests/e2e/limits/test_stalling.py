@@ -46,7 +46,7 @@ def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
 @undisturbed_test(5)
 def test_late_request(start: Start, arch: str) -> None:
     """A client that sends its request late is served if no other client waits: on a slow line its
-    first packets may have been lost. Event loops serve also more such clients than descriptors."""
+    first packets may have been lost. An event loop serves more of them than it has descriptors."""
     is_loop = arch in ("epoll", "coroutines")
     prefix = limited(nofile=40) if is_loop else ()
     server = start("--workers", "2", "--time-scale", "4", prefix=prefix)
@@ -99,7 +99,7 @@ SORTED = request("HEAD", "/sorted")
 
 def _is_served_among_many(server: Server) -> bool:
     """Return whether the log has another client's request before the last request of a long
-    pipeline. A correct server logs the other request last only if this process was late."""
+    pipeline. A correct server logs the other request last only if the test sent it late."""
     first = request("POST", "/guestbook", (("Content-Type", "text/plain"),), b"a" * 65000)
     with Client(server) as greedy, Client(server) as other:
         greedy.send_read(first[:-1])  # grows the server's buffer for the pipeline
@@ -159,7 +159,7 @@ def _gives_way(server: Server) -> bool:
     with Client(server) as first, Client(server) as second, Client(server) as third:
         for client in (first, second):
             assert not client.exchange(KEPT).closes
-            client.send_read(KEPT[:-2])  # no idle timeout
+            client.send_read(KEPT[:-2])  # half a request, so the client is not idle
         third.send(KEPT)
         wait_until(lambda: any_unread(server.port), "the third request has arrived")
         gives_way = first.exchange(KEPT[-2:]).closes

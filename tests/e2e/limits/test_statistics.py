@@ -88,8 +88,8 @@ def test_statistics_of_many_workers(start: Start) -> None:
 def test_resources_are_those_of_the_kernel(
     start: Start, redis: PrivateRedis, database_numbers: Iterator[int]
 ) -> None:
-    """The statistics count the CPU time of all processes of the server and the memory of the
-    largest. No other process is counted."""
+    """The statistics have the CPU time of all processes of the server, and the memory of the
+    largest process. No other process is counted."""
     store = redis.client(next(database_numbers))
     store.do("RPUSH", "guestbook_remarks", *["x" * 18_000] * 50)
     server = start("--workers", "1", redis=redis.url(store.database))
@@ -136,8 +136,8 @@ def _read_until(descriptor: int, words: str) -> str:
 
 @pytest.mark.shared_code
 def test_lost_lines_are_counted_before_the_statistics(binary: Path, site: Path) -> None:
-    """If a line was lost, and no line follows, its log still has the count at the end. Standard
-    output is the access log; standard error has the line that Redis is unavailable."""
+    """If the last line of a log was dropped, the number of dropped lines is written at the stop.
+    Standard output is the access log; standard error has the line that Redis is unavailable."""
     (log, errors), (full_log, full_errors) = zip(os.pipe(), os.pipe(), strict=True)
     server = Server(binary, site, "redis://127.0.0.1:1", ("--log", "--workers", "1"))
     command = guarded(server.command())

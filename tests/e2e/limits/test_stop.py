@@ -76,7 +76,7 @@ def test_a_waiting_client_is_served(start: Start, own: PrivateRedis) -> None:
         with own.paused():
             clients = stack.enter_context(crowd(server, 60, request("GET", "/guestbook")))
             server.send_signal(signal.SIGTERM)
-            # The signal handler sets the flag of all processes, and then shortens the backlog.
+            # The signal handler sets the stop flag of all processes, and then shortens the backlog.
             wait_until(lambda: longest_backlog(server.port) == 0, "the server has the signal")
         responses = [client.read() for client in clients]
         assert {(response.status, response.closes) for response in responses} == {(200, True)}
@@ -85,7 +85,7 @@ def test_a_waiting_client_is_served(start: Start, own: PrivateRedis) -> None:
 
 
 def _come_in(server: Server) -> list[PlainClient]:
-    """Let up to 100 clients send a request each, until a connection is refused; return them."""
+    """Connect up to 100 clients, until one is refused; each sends a request. Return the clients."""
     came: list[PlainClient] = []
     with contextlib.suppress(OSError):
         while len(came) < 100:
@@ -171,7 +171,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 def _hold(server: Server, raw: bytes) -> list[Client]:
-    """Return three clients that delay the end of a server; the first can receive more at once."""
+    """Return three clients that delay the end of a server; the first has a large receive buffer."""
     clients = [Client(server, receive_buffer=size) for size in (1 << 18, 4096, 4096)]
     for client in clients:
         if raw == b"" and server.kind.keeps_alive:
@@ -231,8 +231,8 @@ def test_idle_clients_are_left_at_once(start: Start) -> None:
 @of("threading", "prethreading")
 @undisturbed_test(IDLE_TIME)
 def test_idle_clients_make_room(start: Start) -> None:
-    """At SIGTERM idle clients are disconnected also if there are descriptors for ten clients
-    only."""
+    """At SIGTERM idle clients are disconnected even if the server has descriptors for only ten
+    clients."""
     options = ("--workers", "20")
     few = limited(nofile=64)
     server, other = start(*options, prefix=few), start(*options)

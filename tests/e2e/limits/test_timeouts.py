@@ -195,7 +195,7 @@ REAL: list[Check] = [idle_after_response, half, reader_that_stops]
 
 
 def _at_once(cases: list[Check], servers: list[Server]) -> None:
-    """Run all cases at once. Raise AssertionError with each failed case."""
+    """Run all cases at once. Raise an AssertionError that lists all failed cases."""
     with ThreadPoolExecutor(len(cases)) as pool:
         running = [pool.submit(case, one) for case, one in zip(cases, servers, strict=True)]
         problems = [(str(c), f.exception()) for c, f in zip(cases, running, strict=True)]

@@ -86,7 +86,7 @@ element => {
     return range.getBoundingClientRect().left;
 }
 """
-"""A JavaScript function that returns the pixels between the left edge and the letter A."""
+"""A JavaScript function that returns the pixels from the window's left edge to the letter A."""
 
 
 def test_text_from_right_to_left(page: Page, database: RedisClient) -> None:

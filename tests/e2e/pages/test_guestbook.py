@@ -50,8 +50,8 @@ def test_exact_page(server: Server, store: RedisClient, stored: tuple[str, ...])
 
 @pytest.mark.parametrize("text", NASTY)
 def test_remark_is_only_text(server: Server, store: RedisClient, text: str) -> None:
-    """A text appears to a reader exactly as it was written: as a remark, and in the form, if the
-    other field is empty."""
+    """A text appears to a reader exactly as it was written, as a remark and in a form that was
+    rejected because the other field is empty."""
     once = text.strip().replace("\r\n", "\n")
     for field, response in enumerate((sign(server, text, ""), sign(server, "", text))):
         assert response.status == 400

@@ -46,7 +46,7 @@ def test_lines(start: Start) -> None:
     ]
     for number, raw in enumerate(raws, 1):
         send(server, raw, "HEAD" if raw.startswith(b"HEAD") else "GET")
-        found = _lines(server, number)  # wait, for a fixed order
+        found = _lines(server, number)  # wait, so that the order of the lines is fixed
     assert [(m["request"], m["status"]) for m in found] == [
         ("GET /t/80k.bin HTTP/1.1", "200"),
         ("GET /t/none?x=1 HTTP/1.1", "404"),

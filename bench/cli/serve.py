@@ -36,7 +36,7 @@ def run(words: Sequence[str]) -> int:
     options = _parser().parse_args(words)
     servers = select(server_names(words_of(options.server)))
     if options.redis and len(servers) > 1:
-        raise UserError("--redis works with one server only: several would share the guestbook")
+        raise UserError("--redis: give one server; several servers would share the guestbook")
     ports = [options.port + place if options.port else 0 for place in range(len(servers))]
     for port in ports:
         require_free(port)

@@ -119,7 +119,7 @@ def test_no_accepted_client_is_left_unserved(start: Start) -> None:
 
 
 @of("preforking", "multicore")
-def test_a_leaving_client_closes_its_connection(start: Start) -> None:
+def test_a_leaving_worker_closes_its_connection(start: Start) -> None:
     """Each worker that ends shuts the listener down, because the parent may be late."""
     server = start("--workers", "2", at_rest=True)
 

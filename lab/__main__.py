@@ -210,7 +210,7 @@ def _remarks(known: Known) -> list[str]:
     asked = (("delay", known.plan.delay), ("rate", known.plan.rate))
     link = [f"{what} {much}" for what, much in asked if much]
     if link:
-        lines.append(f"Limits of the packets that each host sends: {', '.join(link)}.")
+        lines.append(f"Applied to the packets that each host sends: {', '.join(link)}.")
     if known.read_only:
         lines.append(f"Read-only on the hosts: {', '.join(known.read_only)}")
     if known.unseen:

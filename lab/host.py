@@ -50,8 +50,8 @@ PidFile none
 def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) -> NoReturn:
     """Turn this process, the first of a new PID namespace, into the host.
 
-    Send the process's PID outside of the lab to `keeper`, and wait for the answer; then eth0
-    exists. Just before the start of sshd, send the root's device and the read-only folders.
+    Send `keeper` the PID that the process has outside of the lab, and wait for the answer; then
+    eth0 exists. Just before the start of sshd, send the root's device and the read-only folders.
     """
     os.setsid()
     limits.join(groups, host.cpu)
@@ -169,7 +169,7 @@ def make_switch(plan: LabPlan) -> None:
 def connect(host: str, pid: int) -> None:
     """Connect the bridge to the network namespace of a process, and make eth0 there.
 
-    `pid`: the PID of the process in the namespace of /proc.
+    `pid`: the PID that the process has in the PID namespace of /proc.
     """
     # Use the path, because versions of ip interpret a PID differently: old versions in their own
     # PID namespace, versions since 2025 in the PID namespace of /proc.

@@ -116,9 +116,9 @@ def set_domain(name: str) -> None:
 def in_a_chroot() -> bool:
     """Return whether `/` is not the root of this mount namespace. Raises OSError if setns(2) fails.
 
-    nsenter(1) calls setns(2), which moves a process out of a chroot, to the root of the mount
-    namespace. Other signs are not reliable: in a chroot `/` may be a mount, and in a container
-    /proc/1/root may be unreadable. If /proc is missing after setns(2), the outputs also differ.
+    The function compares `/` before and after setns(2), which moves a process out of a chroot, to
+    the root of the mount namespace. Other signs are not reliable: in a chroot `/` may be a mount,
+    and in a container /proc/1/root may be unreadable. A missing /proc also makes a difference.
     """
     show = ["sh", "-c", "exec 3</; cat /proc/self/fdinfo/3; stat -c %d:%i /"]
     enter_again = ["nsenter", "--mount=/proc/self/ns/mnt", "--", *show]

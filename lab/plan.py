@@ -112,7 +112,7 @@ def plan_hosts(
     own = len(cpus) >= len(groups)
     hosts = []
     for number, (name, group) in enumerate(groups.items(), start=1):
-        # The share of the first server also applies to servers without a share.
+        # The share of the first server also applies to other servers that have no own share.
         asked = shares.get(name, shares.get(FIRST_SERVER) if group == "zerohttpd" else None)
         hosts.append(
             LabHost(

@@ -63,7 +63,7 @@ def open_relay(file: Path, addresses: set[str]) -> Relay:
 
 
 def main() -> int:
-    """Request a connection to a host and pass it to ssh through standard output, a socket."""
+    """Request a connection to a host and pass it to ssh through this program's output, a socket."""
     _, file, address = sys.argv
     try:
         with socket.socket(socket.AF_UNIX) as client:

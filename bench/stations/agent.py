@@ -11,8 +11,8 @@ first request is `hello`: both sides must have the same source files, because a 
 compare different versions.
 
 `python -m bench.stations.agent` is the agent. It reads requests from standard input and writes
-replies to standard output. During a load it samples the servers without requests. When its standard
-input ends (the sweep has ended or cannot be reached), the agent ends all programs that it started,
+replies to standard output. During a load it samples the servers, without being asked. When its
+standard input ends (the sweep has ended or cannot be reached), it ends all programs that it started
 and exits. If the agent is killed, the kernel ends its children.
 """
 
@@ -52,9 +52,9 @@ from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 LONGEST_LINE = 4_000_000
 """The maximum length of a line in bytes; a reply has a few thousand bytes."""
 CLOSE_SECONDS = 30.0
-"""The timeout for an agent to end the programs that it started, and itself."""
+"""The time, in seconds, in which an agent must end the programs that it started, and exit."""
 LOST_SECONDS = 2.0
-"""The timeout for the end of a lost agent, which may not notice the closed connection."""
+"""CLOSE_SECONDS for a lost agent: short, because it may not notice the closed connection."""
 SHOWN = 120
 """The maximum number of characters of output that an error message quotes."""
 
@@ -151,13 +151,14 @@ class AgentHost(LoadHost):
 
 
 class HostLost(NoFigure, UserError):
-    """A host sends no valid reply in time, or has other sources. The message names the host."""
+    """A host sent no valid reply in time, or has other source files. The message names the host."""
 
     label = "host lost"
 
 
 class RemoteStation:
-    """The connection to one host's agent, with the methods of `LocalStation` in TIMEOUTS."""
+    """The connection to one host's agent. It has those methods of `LocalStation` that are keys of
+    TIMEOUTS."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; call `greet` before all other methods."""
@@ -179,7 +180,7 @@ class RemoteStation:
             raise HostLost(self.lost)
 
     def __getattr__(self, name: str) -> "functools.partial[Any]":
-        """Return a function that calls this method of `LocalStation` in the agent."""
+        """Return a function that calls the `LocalStation` method `name` in the agent."""
         if name not in TIMEOUTS:
             raise AttributeError(name)
         return functools.partial(self._ask, name)
@@ -241,8 +242,8 @@ class RemoteStation:
             raise HostLost(self.lost) from None
 
     def notice_end(self) -> None:
-        """Mark the host as lost if its agent has ended. Redis ends with its agent, so the sweep may
-        first see an error of Redis."""
+        """Mark the host as lost if its agent has ended. Redis ends with its agent, so an error of
+        Redis may be the first sign of a lost host."""
         if self._child is not None and not self._child.running():
             self._give_up(f"the agent on {self.name} has ended")
 

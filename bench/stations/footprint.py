@@ -4,16 +4,16 @@ processes, descriptors.
 
 CPU time is exact: the kernel counts it for the server's control group (see
 `bench.host.accounting`), including terminated processes. Without a control group, the kernel
-reports the CPU time from the server's start to its end, when the server is reaped. On one machine,
-this time is divided by all requests to the server, including those before the load.
+reports the CPU time only when the server is reaped, for its whole life. On one machine, this time
+is divided by all requests to the server, including those before the load.
 
 The kernel counts context switches for each task. If the same tasks exist before and after the load
 and did all the work, the difference is exact. If tasks start and end during the load (a process or
 a thread for each connection), only the sum from the server's start to its end includes the
 terminated tasks.
 
-Memory, processes and descriptors are sampled several times a second. Slow samples are taken less
-often, because sampling uses CPU time that the load needs.
+Memory, processes and descriptors are sampled several times a second. If samples are slow, they are
+taken less often, because sampling uses CPU time that the load needs.
 """
 
 import contextlib
@@ -160,7 +160,7 @@ class Observation:
         balancer: Balancer | None,
     ) -> None:
         """`placement`: the CPUs of the servers and of the load; `redis`: the Redis servers of this
-        host. Without servers, only the other counters are read."""
+        host. Without servers, only the counters of the host, Redis and nginx are read."""
         self._servers, self._redis, self._balancer = servers, redis, balancer
         self._host = Host()
         self._cpus, self._others, self._spread = placement.server, placement.load, 0

@@ -57,7 +57,7 @@ class Lifetime(NamedTuple):
 
 
 class ServersUse(BaseModel):
-    """The usage of the servers of one host during one load. None: not available on the host."""
+    """The usage of the servers of one host during one load. Values that the host lacks are None."""
 
     alive: list[bool]
     """For each server: whether the server still ran at the end."""

@@ -41,7 +41,7 @@ from bench.subjects.running import CALLGRIND_FILE
 # ---- Call stacks as a tree for a flame graph ----
 
 SMALLEST = 0.004
-"""A function with a smaller share is counted with its caller."""
+"""A function with a smaller share of the whole profile is counted as a part of its caller."""
 STARTS = frozenset({"main", "start_thread"})
 """The functions with which the stack of a process or thread begins in a profile."""
 Owner = Literal["server", "library", "kernel"]
@@ -295,7 +295,7 @@ def counts(file: Path) -> Iterator[tuple[Stack, int]]:
     place: Owner = "server"
     found: list[tuple[list[str], int]] = []
     stack: list[str] = []
-    below = False  # the line after "calls=" has the callee's cost, which is counted elsewhere
+    below = False  # the line after "calls=" repeats the cost that the callee's own lines have
     with file.open(errors="replace") as lines:
         for line in lines:
             key, _, value = line.rstrip().partition("=")

@@ -120,8 +120,8 @@ class Site:
 
     @staticmethod
     def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
-        """Return the testbed that `file` describes. For None return this machine, with CPUs for
-        this number of servers. Raise UserError if the file is not valid."""
+        """Return the testbed that `file` describes; for None, this machine with CPUs for
+        `instances` instances of a server. Raise UserError if the file is not valid."""
         if file is None:
             return Site(watch, place_here(instances), None, programs)
         each = Placement(server=[], load=[], note="each role on its own host")
@@ -216,12 +216,12 @@ class Site:
         return Versions(**self.server.versions.model_dump(), nginx=nginx)
 
     def limits(self) -> list[tuple[str, Role | None, SystemLimits]]:
-        """Return name, role and limits of each host (`ab_ceiling` is None); empty for one
-        machine."""
+        """Return name, role and limits of each host; empty for one machine. The limits lack
+        `ab_ceiling`."""
         return [(one.host.name, one.role, one.seen.limits) for one in self._members if one.role]
 
     def host_infos(self) -> list[HostInfo]:
-        """Return the hosts for the results; empty if all roles are on one machine."""
+        """Return the hosts as the results store them; empty if all roles are on one machine."""
         hosts = [(one.seen.host, one.role, one.host) for one in self._members if one.role]
         return [
             seen.model_copy(update={"role": role, "name": at.name, "address": at.address})
@@ -243,8 +243,8 @@ class Site:
     # ---- One run ----
 
     def make_room(self, ended: Callable[[Role | None], int]) -> None:
-        """Wait until the kernel of each server or nginx host can keep in TIME_WAIT all connections
-        that it will close. `ended` returns their number for a role (None: one machine)."""
+        """On each server or nginx host, wait until the kernel can keep in TIME_WAIT all connections
+        that the host will close. `ended` returns their number for a role (None: one machine)."""
         roles: tuple[Role, ...] = ("server", "nginx") if self.hosts else ("load",)
         for role in roles:
             for one in self._of(role):

@@ -2,8 +2,8 @@
 """Start, observe and end the servers, nginx and Redis of one host.
 
 On its own machine the sweep calls a `LocalStation` directly, without an agent process. With several
-hosts, the agent of each other host has one, and the sweep calls its methods through `RemoteStation`
-(`agent`).
+hosts, the agent of each other host has a `LocalStation`, and the sweep calls its methods through
+`RemoteStation` (agent.py).
 
 The calls of a run in order: start_slow_redis if needed, start_servers, start_balancer and make_room
 if needed, begin, look during the load, end, stop_run. Redis runs until `close`.
@@ -89,7 +89,8 @@ class LocalStation:
         return self._redis.url
 
     def make_room(self, connections: int) -> None:
-        """Wait at most 60 s until the kernel can keep `connections` more in TIME_WAIT."""
+        """Wait at most 60 s until the kernel can keep `connections` more connections in
+        TIME_WAIT."""
         wait_for_room(connections, self._watch)
 
     def start_slow_redis(self, redis_url: str, delay_ms: float) -> str:

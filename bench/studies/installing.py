@@ -30,7 +30,7 @@ def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def bytes_to_fetch(packages: Sequence[str]) -> int | None:
-    """Return how many bytes apt would download for these packages; None if apt or one is absent."""
+    """Return how many bytes apt would download; None if apt is absent or lacks a package."""
     if shutil.which("apt-get") is None:
         return None
     # "satisfy", because "install" does not accept `golang-go (>= 2:1.21~)`.

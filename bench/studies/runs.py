@@ -17,8 +17,8 @@ SHORT_REQUESTS = 10_000
 SHORT_TIMEOUT = 20.0
 
 ORDER_LEVEL, ORDER_RUNS = 100, 3
-"""The level of the ranking in the default sweep, and its number of runs, which is enough to
-distinguish differences from noise."""
+"""The default sweep ranks the servers at this level, with enough runs to distinguish differences
+from noise."""
 SLICE = 0.2
 """The CPU quota of each server in the default sweep, as a share of a core. ab and Redis must not be
 the limit, but need two to four times as much CPU time for a request as the fastest server."""
@@ -29,7 +29,7 @@ FULL_LEVELS = (
     *(1500, 2000, 2500, 3000, 5000, 8000, 10_000, 11_000, 12_000, 13_000, 14_000, 15_000),
 )
 FULL_REQUESTS, FULL_REQUESTS_HIGH = 10_000, 30_000
-"""The numbers of requests at levels up to 1,000, and above."""
+"""The numbers of requests at levels up to 1,000, and at higher levels."""
 FULL_RUNS = 3
 FULL_TIMEOUT = 120.0
 
@@ -54,8 +54,8 @@ def runs_of(plan: Plan) -> int:
 
 
 def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
-    """Return the seconds after which a run is stopped. Without a timeout in the plan: SHORT_TIMEOUT
-    (with other levels or requests FULL_TIMEOUT) plus `waits` times the delay of Redis."""
+    """Return the plan's timeout of a run in seconds. If the plan has none: SHORT_TIMEOUT (if levels
+    or requests are not the defaults, FULL_TIMEOUT) plus `waits` times the delay of Redis."""
     if plan.timeout:
         return plan.timeout
     long = plan.full or plan.levels or plan.requests
@@ -78,9 +78,9 @@ def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
 def requests_of(
     plan: Plan, subject: str, level: int, conditions: Conditions = USUAL, share: float = 1.0
 ) -> int:
-    """Return the number of requests of a run: at least the level, because ab rejects fewer. In the
-    open loop the default is the rate times the duration, and a given number has no minimum.
-    `share`: the share of the usual number, see `Workload`."""
+    """Return the number of requests of a run: at least one per connection, because ab rejects
+    fewer. In the open loop the default is the rate times the duration, and the plan's own number
+    has no minimum. `share`: the share of the usual number, see `Workload`."""
     if conditions.rate is not None:
         due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))
         return plan.requests or max(due, level)
@@ -99,8 +99,8 @@ def requests_of(
 def conditions_of(plan: Plan) -> list[Conditions]:
     """Return all sets of conditions, in the order of the measurement. Redis is delayed only
     for workloads that wait for it. After each closed loop come the open loops at the given rates.
-    Without a balancer clients connect to one server, so there is one instance. If the memory of
-    connections is measured, the connections are persistent."""
+    Without a balancer clients connect to one server, so several instances are not measured. If the
+    memory of connections is measured, the connections are persistent."""
     names = [name for name in BY_NAME if name != "rate"]
     found: list[Conditions] = []
     for workload in plan.workloads:

@@ -134,7 +134,7 @@ SIZES = {
     "counted": Size(levels=(4,), requests=100, runs=1),
     "sampled": Size(runs=1),
 }
-"""The default size of each probe. callgrind makes a server fifty times slower."""
+"""The default size by mode. callgrind ("counted") makes a server fifty times slower."""
 
 
 class Measure(Size):
@@ -200,7 +200,7 @@ class DeclaredStudy(StudyWords, Size):
     chosen: tuple[str, ...] = ()
     """The servers of the project that are measured; empty: the default."""
     stacks: Mode | None = "sampled"
-    """The method of profiling here: "sampled" (by perf), "counted" (by callgrind), None."""
+    """The profiling method on this host: "sampled" (perf), "counted" (callgrind) or None."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -224,7 +224,7 @@ class DeclaredStudy(StudyWords, Size):
         return tuple(part for part in found if part.subjects)
 
     def record(self) -> PeerStudy:
-        """Return the study for the results."""
+        """Return the study as the results store it."""
         measured = [
             Measured(
                 subjects=list(part.subjects or ()),

@@ -32,7 +32,7 @@ _LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
 
 
 class LeftOut(UserError):
-    """A server cannot be measured here. The message gives the reason, and mostly the fix."""
+    """A server cannot be measured here. The message gives the reason and usually the fix."""
 
 
 Keeps = Literal["yes", "HTTP/1.1", "no"]
@@ -108,7 +108,7 @@ class Reference(BaseModel):
     @property
     def needs(self) -> str:
         """Return in words what the user must install."""
-        where = "if Debian or Ubuntu has it, make peers asks and installs it"
+        where = "if Debian or Ubuntu has it, `make peers` asks and installs it"
         return self.install or f"{' '.join(self.packages)} ({where})"
 
     def lacks(self) -> bool:

@@ -82,7 +82,7 @@ STOP_SECONDS = 20.0
 """The time limit for the end of a server, which waits 5 s for active requests. On a busy machine,
 a hundred processes need more time to end."""
 NEVER_SERVED_SECONDS = 0.5
-"""The time limit for a server that never listened, and so has no active requests."""
+"""The time limit for the end of a server that never listened, so it has no active requests."""
 
 
 def without(optimisation: str, command: Sequence[str]) -> list[str]:

@@ -125,7 +125,7 @@ class Subject:
             return False
         if self.keeps == "no":
             return not conditions.server_keeps and not conditions.idle
-        # A baseline keeps all connections or none, and asks Redis for idle clients' requests, too.
+        # Not with idle clients: a baseline keeps all connections or none, and always asks Redis.
         return not (self.kind == "baseline" and conditions.idle)
 
 

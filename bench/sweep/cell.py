@@ -67,8 +67,8 @@ def empty_run(subject: Subject, spec: RunSpec, state: Held, label: str = "", tex
 
 def _make_room(spec: RunSpec, site: Site, size: int) -> float:
     """If an answer of `size` bytes is longer than a segment, wait until the kernel can keep all
-    connections of the run in TIME_WAIT. Otherwise a client that still reads may get a reset. Return
-    the duration of the wait in seconds."""
+    connections of the run in TIME_WAIT. A client that still reads may get a reset from a connection
+    that is not kept. Return the duration of the wait in seconds."""
     if size <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
         return 0.0
     begin = time.monotonic()

@@ -49,7 +49,7 @@ class Asked:
     requests: int
     timeout: float
     status: int
-    """The status of the first response; all others must have it, or with ab at least its class."""
+    """The status of the first response. All others must have it; with ab, only its class."""
     body_bytes: int
     """The length of the first response's body."""
     answer_bytes: int | None = None
@@ -296,7 +296,7 @@ def _check_counts(seen: Evidence) -> Iterator[Check]:
 
 
 def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
-    """Check that the server counted all requests and, without idle connections, their classes."""
+    """Check the server's count of requests and, if no connections are idle, its status classes."""
     own, right, loaded = seen.run.server_statistics, f"{asked.status // 100}xx", seen.loaded
     if own is None or own.requests is None:
         none = "the server printed no statistics"
@@ -349,8 +349,8 @@ def _check_idle(seen: Evidence) -> Iterator[Check]:
         return
     detail = f"only {idle.held:,} of {idle.asked:,} idle connections were open at the end"
     yield _check("idle connections", idle.held >= HELD_SHARE * idle.asked, "not idle", detail)
-    detail = f"the server closed idle connections {idle.reopened:,} times, with {idle.asked:,} "
-    detail += "planned: reopening them is an additional load"
+    detail = f"the server closed the {idle.asked:,} idle connections {idle.reopened:,} times: "
+    detail += "reopening them is an additional load"
     yield _check("they stay", idle.reopened <= idle.asked, "not idle", detail)
 
 
@@ -364,7 +364,7 @@ def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
 
 
 def _who_died(seen: Evidence, ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return how a server ended before SIGTERM, as a part of a sentence; otherwise empty."""
+    """Return how a server ended before SIGTERM, as a part of a sentence; empty if none did."""
     alive = {s.name: iter(s.report.servers.alive) for s in seen.loaded.hosts if s.report.servers}
     return _first(["" if next(alive[host]) else end.describe() for host, end in ended], ended)
 
@@ -377,8 +377,8 @@ def wrong_end(end: Ended) -> str:
 
 
 def _first(texts: Sequence[str], ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return the first text that is not empty; if there are several instances, with the
-    instance."""
+    """Return the first text that is not empty. If there are several instances, add the instance's
+    number."""
     at = next((number for number, text in enumerate(texts) if text), None)
     if at is None or len(ended) == 1:
         return "" if at is None else texts[at]

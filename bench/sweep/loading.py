@@ -49,7 +49,7 @@ class Loaded:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of the load by the generator's clock, otherwise by our clock."""
+        """Return the seconds of the load by the generator's clock; if unknown, by our clock."""
         figures = self.outcome.figures
         return figures.seconds if figures and figures.seconds else self.outcome.wall_seconds
 
@@ -60,9 +60,9 @@ class Loaded:
 
 
 def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
-    """Send at least `requests` warm-up requests (fewer if they are expensive), to fill caches and
-    open connections to Redis. Return their number; 0 if the run measures the memory of connections.
-    Raises NoFigure."""
+    """Fill caches and open connections to Redis by warm-up requests: at least `requests`, or fewer
+    if they are expensive. Return the number of requests; 0 if the run measures the memory of
+    connections. Raises NoFigure."""
     if spec.conditions.asks_once:
         return 0
     connections = min(spec.concurrency, WARM_UP_CONNECTIONS)

@@ -45,8 +45,8 @@ class SweepOptions(KeptOptions):
     concludes: bool = True
     """Whether the sweep prints all rates at the end; False if its caller evaluates the results."""
     answers: bool = False
-    """Whether the default sweep gets runs for a ranking: false with --hosts or --studies, or if
-    more of the plan than servers, baselines and workloads is chosen."""
+    """Whether one level gets enough runs for a ranking. False with --hosts or --studies, or if the
+    user has chosen more of the plan than servers, baselines and workloads."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
         """Return the options; if `answers` is true, with the runs for a ranking."""

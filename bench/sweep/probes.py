@@ -59,7 +59,7 @@ def ask(clients: Sequence[Client], url: str, workload: Workload) -> None:
 
 
 def listen(clients: Sequence[Client]) -> None:
-    """Read the response on all connections. Raises NoFigure if one fails or lacks a length."""
+    """Read the response on all connections. Raises NoFigure if one is missing or not valid."""
     for number, client in enumerate(clients, 1):
         try:
             answer = client.answer()

@@ -28,7 +28,7 @@ from bench.sweep.loading import Loaded
 
 PEAKS = ("processes_peak", "threads_peak", "descriptors_peak", "pss_peak_mb", "pss_mean_mb")
 CLOCK_SECONDS = 0.1
-"""The most seconds that ab's start and its report add to the measured duration of a run."""
+"""The longest time, in seconds, that ab's start and its report add to a run's measured duration."""
 LIFE = "the server's life, over all its requests"
 
 
@@ -102,7 +102,8 @@ def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
 
 
 def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
-    """Return Little's law for the rate by our own clock and the mean time of all requests."""
+    """Return a run's values for Little's law: the rate by our own clock, the mean time of all
+    requests, and their product."""
     rate = spec.requests / max(wall - CLOCK_SECONDS / 2, CLOCK_SECONDS / 2)
     product = rate * mean_ms / 1000
     return LittlesLaw(
@@ -246,7 +247,7 @@ def _uses(hosts: Sequence[Seen]) -> list[ServersUse]:
 
 
 def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
-    """Return the instances' statistics as sums (peak memory: the maximum); None if one has none."""
+    """Return the instances' statistics as sums (peak memory: maximum); None if one is unknown."""
     known = [one for one in found if one is not None]
     if len(known) < len(found) or not known:
         return None

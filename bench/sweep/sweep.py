@@ -46,7 +46,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def resume(folder: Path, redis: str | None = None) -> Done:
-    """Make the missing runs in a folder of results. If the sweep used a Redis with a password,
+    """Make the missing runs of the sweep in `folder`. If the sweep used a Redis with a password,
     `redis` must be the URL of this Redis. Raises UserError."""
     old = store.load(folder / "results.json")
     if old.state == "complete":

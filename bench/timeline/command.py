@@ -81,8 +81,8 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
 
 
 def for_viewers(page: Path) -> Path:
-    """Return the path of a page's file for trace viewers. speedscope would read a file with the
-    ending .chrome.json in another format."""
+    """Return the path of a page's file for trace viewers. Its ending is not .chrome.json, because
+    speedscope would read such a file in another format."""
     return page.with_suffix(".trace.json")
 
 

@@ -41,7 +41,7 @@ TEMPLATES = Path(__file__).parent / "template"
 PX_PER_MS = 2.4
 """The largest initial scale; the page's script fits the picture to the window, and can zoom."""
 FIGURE_PX = 940.0
-"""The width of a picture in another page."""
+"""The width of a picture that `figure` makes for another page."""
 ROW, LANE, GAP, AXIS = 11.0, 26.0, 4.0, 18.0
 """Heights in pixels: a client's row, a lane, the gap between lanes, the time axis."""
 LETTER, AROUND = 5.2, 8.0
@@ -111,8 +111,8 @@ def _details(recording: Recording) -> list[list[Json]]:
 
 
 def figure(recording: Recording) -> str:
-    """Return a picture with its caption for another page, which needs `picture_style`. A wide
-    picture scrolls, also by keyboard."""
+    """Return a picture with its caption for another page, which must include `picture_style`. A
+    wide picture scrolls, also by keyboard."""
     picture = template_of(__file__, "picture.html.j2")
     drawing = _drawing(recording)
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}

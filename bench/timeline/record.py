@@ -152,8 +152,8 @@ def _warm_up(address: tuple[str, int]) -> None:
 
 
 def _of_the_scenario(text: str, origin: float) -> str:
-    """Return the trace of the scenario. Of the lines before the scenario, keep the creation of
-    tasks, and calls in which a task still sleeps when the scenario begins."""
+    """Return the trace of the scenario. Drop all earlier calls except creations of tasks, and calls
+    in which a task still sleeps when the scenario begins."""
     since = origin - 0.02
     sleeping: dict[str, list[str]] = {}
     kept: list[str] = []
@@ -178,7 +178,7 @@ def _of_the_scenario(text: str, origin: float) -> str:
 
 
 def _end_of(rest: str) -> float:
-    """Return the end time of a line, or its start time if the line has no duration. `rest`: the
-    line without the task number."""
+    """Return when the call of a line ended; without a duration in the line, when the call began.
+    `rest`: the line without the task number."""
     took = re.search(r" <([0-9.]+)>$", rest)
     return float(rest.split(maxsplit=1)[0]) + (float(took[1]) if took else 0.0)

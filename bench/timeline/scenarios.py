@@ -25,7 +25,7 @@ TAKE = 16384
 MOST_PORTIONS = 40
 """The number of portions of TAKE bytes that a slow reader reads after the first."""
 EVERY_MS = 20
-"""The time between two clients. With strace, a new process's first call takes about as long."""
+"""The time between clients' starts. With strace, a new process's first call takes about as long."""
 
 
 class Step(BaseModel):

@@ -66,7 +66,7 @@ def _calls_for_clients(recording: Recording) -> dict[int, list[Bar]]:
 
 
 def _silence(calls: list[Bar], connected: float) -> float:
-    """Return the longest time between two parts of a request. A wait without a next part also
+    """Return the longest time between two parts of a request. A wait that ends without a part also
     counts.
 
     A client sends the first part when it connects. A busy server may receive that part later.

@@ -26,7 +26,7 @@ _CONNECT = re.compile(r"sin6?_port=htons\((\d+)\)")
 _FUTEX = re.compile(r"(0x[0-9a-f]+), FUTEX_(WAIT|WAKE)")
 
 LOOPS = ("epoll_wait", "epoll_pwait", "io_uring_enter")
-"""Calls that only event loops use. (06 waits in poll; other servers poll a single descriptor.)"""
+"""Calls that only event loops use. poll is missing: 06 waits in it, but others also call it."""
 LOOP_CALLS = (*LOOPS, "poll", "ppoll")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("accept4", "accept"), Kind.ACCEPT),

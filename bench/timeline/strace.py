@@ -128,7 +128,7 @@ def _finished(call: Call, text: str) -> Call:
 
 
 def today(source: Source, lines: Sequence[str]) -> Source | None:
-    """Return the line with the same text in the current file, the nearest of several, or None."""
+    """Return the nearest line of the current file with the same text; None if there is none."""
     same = [number for number, line in enumerate(lines, 1) if line.strip() == source.text]
     if not same or not source.text:
         return None
@@ -174,7 +174,7 @@ def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
     found: dict[str, list[Source]] = {}
     current: list[Source] = []
     lines = iter(said)
-    for first in lines:  # an address, or a function's name; its file and line follow
+    for first in lines:  # an address; or a function's name, then in `lines` its file and line
         if first.startswith("0x"):
             current = found.setdefault(f"{int(first, 16) + 1:#x}", [])
             continue

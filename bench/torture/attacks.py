@@ -163,12 +163,12 @@ class AttackScene:
 
     def look(self) -> None:
         """Count processes and threads before the attack, while some clients are served. `left_over`
-        uses the smallest count, or the count at the start if that is larger."""
+        uses the smallest of these counts, but at least the count after the server's start."""
         self._counts.append(self._tasks())
 
     def left_over(self) -> LeftOver:
-        """Wait at most QUIET_SECONDS; count open connections, and tasks beyond those before the
-        attack. Threads of reference servers do not count, because a runtime manages them."""
+        """Count open connections, and tasks beyond those before the attack, after a wait of at most
+        QUIET_SECONDS. Threads of reference servers do not count: a runtime manages them."""
         usual = max(self._at_first, min(self._counts, default=self._at_first))
         found = LeftOver()
 

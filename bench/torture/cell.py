@@ -183,7 +183,8 @@ class Visitors(RunningCrowd):
 
 
 def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
-    """Run the parts before, during and after; return their times. May raise Interrupted."""
+    """Run the parts before, during and after the attack. Return their times. May raise
+    Interrupted."""
     watch, attack = scene.watch, scene.attack
     await_calm(scene, visitors)
     visitors.check()
@@ -191,7 +192,7 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
-    # `used` excludes the attack, in which ksoftirqd handles packets and delays the server.
+    # Read `used` before the attack, in which ksoftirqd handles packets and delays the server.
     used = difference(scene.server.used(), used)
     began = time.monotonic()
     with attack.run(scene) as again:

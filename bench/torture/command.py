@@ -64,7 +64,7 @@ def attack(options: Namespace, made: Record, where: Ground) -> int:
 
 
 FIRST_GUESS = 2.6
-"""The estimated seconds of the first measurement without the attack; later the mean is used."""
+"""The estimated seconds of the first measurement, in addition to the attack's duration."""
 
 
 def attack_all(options: Namespace, where: Ground, made: Record, folder: Path, begun: float) -> None:

@@ -215,7 +215,7 @@ def _cpu(
     if all(seen.role == "server" for seen in hosts) and user + system > 0:
         # The time from start to end includes start and shutdown, which are slow with many workers.
         whole = sum(seen.report.host.cpu_s for seen in hosts) * 1e6
-        part, scope = whole / (user + system), "all of its host during the load"
+        part, scope = whole / (user + system), "the whole host during the load"
     else:
         part, scope = requests[0] / requests[1], LIFE
     return CpuTime(user * part, system * part), scope

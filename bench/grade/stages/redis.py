@@ -291,7 +291,7 @@ def false_replies(scene: Scene) -> None:
             status = scene.ask(one.data, fault="redis-stops-all").status
             if status not in UNAVAILABLE:
                 seen = f"Redis sent a false reply; {one.method} /guestbook was answered {status}"
-                raise Failed("wrong-reply", seen, sure=False)
+                raise Failed("wrong-reply" if status < 400 else "wrong-answer", seen, sure=False)
 
     scene.together([ask_twice] * LEAVERS)
     scene.slow.be_honest()

@@ -187,7 +187,7 @@ def test_without_a_group_a_host_says_what_its_servers_used() -> None:
     hosts = [seen("server", "a", servers=use(spent=[None]))]
     process = entered(hosts, stopped={"a": Stopped(life=lived)}).process
     assert (process.cpu_user_s, process.cpu_system_s) == (0.75, 0.25), "1 s, split 3:1 like `lived`"
-    assert process.source.startswith("CPU: all of its host during the load")
+    assert process.source.startswith("CPU: the whole host during the load")
 
 
 ON_TWO = {"wanted_us": [4e6], "spread": 2}

@@ -129,8 +129,8 @@ class ProgressTable(Generic[Step]):
         total: int,
         columns: int,
     ) -> None:
-        """`table`: returns the table during a step or, for None, between steps; `total`: number of
-        steps; `columns`: width of a step's description."""
+        """`table`: returns the table to show; its argument is the current step, or None between
+        steps; `total`: number of steps; `columns`: width of a step's description."""
         self._out, self._table, self._total, self._done = out, table, total, 0
         self._bar = Progress(
             TextColumn(f"{{task.description:{columns}}}"),

@@ -219,7 +219,7 @@ def demand_table(costs: Sequence[RequestCost]) -> Table:
 
 
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
-    """Return a table of fleets' capacities, with all keys on one Redis host or spread over several."""
+    """Return a table of fleets' capacities, with all keys on one Redis host or on several hosts."""
     heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s", "<limit")
     table = Table(*heads)
     shared = ((1, "on one Redis"), (None, "spread"))

@@ -54,7 +54,7 @@ class Field:
     style: str = ""
     """A style of rich, for a terminal."""
     kind: str = ""
-    """The name of a verdict. A page shows the name, and the text in the verdict's colour."""
+    """A verdict's name. A page shows the text in its colour, and the name if the text lacks it."""
     link: str = ""
     """The anchor on the page that the text links to."""
     drawing: str = ""

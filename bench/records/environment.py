@@ -82,7 +82,7 @@ class HostInfo(BaseModel):
 
 
 class Placement(BaseModel):
-    """The CPU numbers of server and load. Empty: the kernel decides."""
+    """The CPU numbers of server and load. An empty list: the kernel decides."""
 
     server: list[int]
     load: list[int]

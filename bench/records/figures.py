@@ -57,7 +57,7 @@ class Latency(BaseModel):
 
 
 class TcpProblems(BaseModel):
-    """Counts of a host's kernel during the load, for the whole host."""
+    """The TCP counts of a host's kernel during the load, for the whole host."""
 
     listen_overflows: int | None = None
     """How many times a new connection found the accept queue full."""

@@ -95,7 +95,7 @@ def _figure(metric: Metric, point: Point) -> Field:
 SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 3
 HEAD = {"started", "command", "machine", "versions", "settings"}
-"""Fields of the sweep's record that the JSON export contains; `hosts` is added."""
+"""The JSON export contains these fields of the sweep's record, and `hosts`."""
 
 MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 

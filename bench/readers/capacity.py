@@ -77,7 +77,7 @@ class Prediction(NamedTuple):
 
 
 def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
-    """Return each server's cost of a request under some conditions: medians of all valid runs at
+    """Return each server's cost of a request under these conditions: medians of all valid runs at
     all levels. Servers without a CPU cost are left out."""
     found = []
     for subject in dict.fromkeys(run.subject for run in results.runs):
@@ -106,10 +106,10 @@ def capacity(demand: RequestCost, layout: Layout) -> Capacity:
 
 
 def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
-    """Return the layout with the highest rate on at most `hosts` hosts; of equal layouts, the
-    smallest. Each additional host gets the role that limits the rate. `redis_at_most`: the most
-    Redis hosts: 1 if every page increments the same key, None (no limit) if the keys are
-    distributed."""
+    """Return the layout with the highest rate on at most `hosts` hosts; if rates are equal, the
+    smallest layout. Each additional host gets the role that limits the rate. `redis_at_most`: the
+    maximum number of Redis hosts. It is 1 if every page increments the same key, and None (no
+    limit) if the keys are spread."""
     best = found = capacity(demand, Layout(1, 1, 1 if demand.redis else 0))
     if sum(found.layout) > hosts:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one host each")
@@ -219,7 +219,7 @@ def demand_table(costs: Sequence[RequestCost]) -> Table:
 
 
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
-    """Return the capacity of fleets, with one Redis host and with keys on several Redis hosts."""
+    """Return a table of fleets' capacities, with all keys on one Redis host or on several hosts."""
     heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s", "<limit")
     table = Table(*heads)
     shared = ((1, "on one Redis"), (None, "spread"))

@@ -2,7 +2,8 @@
 """Compare two sweeps: the changes that exceed the noise, and other differences.
 
 A data point has changed if its ranges in the two sweeps do not overlap and its medians differ by
-more than the wider range, at least by 3 %. For a single run 10 % is assumed.
+more than the wider range and more than 3 %. If a sweep has a single run, the medians must differ by
+more than 10 %.
 
 A data point is disturbed if other programs or virtual machines used much of the server's CPU. A
 disturbance may cause or hide a change. The whole machine may also have become slower, which results
@@ -32,7 +33,7 @@ NO_CHANGE: set[Verdict | None] = {None, "same", "bound"}
 
 
 class Change(NamedTuple):
-    """A data point of two sweeps; None: one sweep does not have it."""
+    """A data point of two sweeps. `before` or `after` is None if that sweep does not have it."""
 
     key: CellKey
     before: Point | None
@@ -105,8 +106,8 @@ def unmatched(found: Sequence[Change]) -> Iterator[str]:
 
 
 def _what(key: CellKey) -> dict[str, str]:
-    """Return all properties of a configuration by name; conditions by option. The mode "open" is
-    left out, because --rate implies it."""
+    """Return the properties of a configuration by name; a condition is named by its option. The
+    mode "open" is returned as "closed", because --rate implies "open"."""
     mode = key.conditions.mode
     conditions = key.conditions._replace(mode="closed" if mode == "open" else mode)
     asked = {one.option: one.word(getattr(conditions, one.name)) for one in ASPECTS}
@@ -117,7 +118,7 @@ def _what(key: CellKey) -> dict[str, str]:
 def _alone(
     before: Collection[dict[str, str]], after: Collection[dict[str, str]]
 ) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield for each property the values that only one sweep has, for both sweeps."""
+    """Yield each property with values in one sweep only: name, those values of both sweeps."""
     for name in next(iter([*before, *after])):
         was, now = (dict.fromkeys(cell[name] for cell in side) for side in (before, after))
         if was.keys() != now.keys():
@@ -190,7 +191,7 @@ def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
 def _cpu_verdict(
     key: CellKey, before: Mapping[CellKey, Point], after: Mapping[CellKey, Point]
 ) -> Verdict | None:
-    """Return the verdict on the ratios to the baseline if each run of both sweeps has one;
+    """Return the verdict on the ratios to the baseline if each run of both has such a ratio;
     otherwise the verdict on CPU per request. None if a sweep lacks the figure."""
     sides = [(of.get(key), of.get(key.baseline)) for of in (before, after)]
     costs = [point.by_run("cpu_load") if point else {} for point, _ in sides]

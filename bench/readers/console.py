@@ -54,7 +54,7 @@ class Field:
     style: str = ""
     """A style of rich, for a terminal."""
     kind: str = ""
-    """The name of a verdict. A page shows the name, and the text in the verdict's colour."""
+    """A verdict's name. A page shows the text in its colour, and the name if the text lacks it."""
     link: str = ""
     """The anchor on the page that the text links to."""
     drawing: str = ""
@@ -129,8 +129,8 @@ class ProgressTable(Generic[Step]):
         total: int,
         columns: int,
     ) -> None:
-        """`table`: returns the table during a step or, for None, between steps; `total`: number of
-        steps; `columns`: width of a step's description."""
+        """`table`: returns the table to show; its argument is the current step, or None between
+        steps; `total`: number of steps; `columns`: width of a step's description."""
         self._out, self._table, self._total, self._done = out, table, total, 0
         self._bar = Progress(
             TextColumn(f"{{task.description:{columns}}}"),

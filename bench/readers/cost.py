@@ -306,7 +306,7 @@ def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
 
 
 def _in_order(found: Sequence[Difference]) -> list[Difference]:
-    """Return the differences in the order of their descriptions; unknown names come last."""
+    """Return the differences in the order of WHAT; unknown names come last."""
     places = {name: place for place, name in enumerate(WHAT)}
     return sorted(found, key=lambda d: (places.get(d.name, len(WHAT)), d.name))
 

@@ -72,7 +72,7 @@ def orders(results: Results) -> list[Order]:
 
 def order(results: Results, conditions: Conditions) -> Order | None:
     """Return the ranking under some conditions, at the level that `best_level` returns; None
-    without a closed loop, or if fewer than two servers have a figure."""
+    if they are not a closed loop's, or if fewer than two servers have a figure."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]
@@ -119,8 +119,8 @@ def _limit_of(run: Run) -> str:
 
 
 def _limit(runs: Sequence[Run]) -> str:
-    """Return "server" if `_at_limit` has more than half of the runs, otherwise the most frequent
-    other limit."""
+    """Return "server" if `_at_limit` returns more than half of the runs, otherwise the most
+    frequent other limit."""
     if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
     seen = Counter(map(_limit_of, runs))

@@ -16,7 +16,7 @@ from bench.records.points import Point, data_points, runs_in_words
 from bench.records.results import Results
 
 HEAD_LINES = 5
-"""Lines of the title, the head and the rules."""
+"""The number of lines for the title, the head and the rules of a table."""
 NOTES_LIVE = 3
 SERVERS_ACROSS = 8
 """The most servers in a table at the end of a sweep, because terminals are narrow."""

@@ -46,8 +46,8 @@ class Comparison(NamedTuple):
 
     @property
     def judged(self) -> bool:
-        """Return whether the comparison is met or missed: it has a limit, or a figure is
-        missing."""
+        """Return whether the comparison counts as met or missed. Without a limit it counts only
+        (as missed) if a figure is missing."""
         return self.expect.limit is not None or self.value is None
 
     @property

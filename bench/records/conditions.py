@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A configuration: a server under test, conditions, and a number of connections. Each condition is
-a field of Conditions; conditions.toml has a table for each except the workload. The two define
-options, titles, file names and columns, see docs/how-to/extend-the-benchmark.md."""
+a field of Conditions; conditions.toml has a table for each field except the workload. The class and
+the file define options, titles, file names and columns, see docs/how-to/extend-the-benchmark.md."""
 
 from pathlib import Path
 from typing import NamedTuple, get_args, get_type_hints
@@ -42,7 +42,7 @@ class Conditions(NamedTuple):
     quota: float = 0.0
     """CPU quota of each server process and its children: 0.2 is a fifth of a core. 0: no quota."""
     cores: Cores = "one"
-    """The cores on which the server may run: one, or all of its host."""
+    """The cores on which the server may run: one core, or all cores of its host."""
     generator: Generator = "ab"
     """The load generator of the closed loop."""
     without: str = ""
@@ -66,7 +66,7 @@ class Conditions(NamedTuple):
         return self.mode in ("parked", "pending")
 
     def describe(self) -> str:
-        """Return a text: "guestbook, keep-alive, 1,000 idle connections"."""
+        """Return a text, e.g. "guestbook, keep-alive, 1,000 idle connections"."""
         return ", ".join([self.workload, *self.particulars()])
 
     def particulars(self) -> list[str]:
@@ -74,7 +74,7 @@ class Conditions(NamedTuple):
         return [aspect.text(value) for aspect, value in self._unusual()]
 
     def slug(self) -> str:
-        """Return a text for file names: "guestbook_keep-alive_idle1000"."""
+        """Return a text for file names, e.g. "guestbook_keep-alive_idle1000"."""
         first = self.workload.strip("/").replace("/", "-")[:SLUG_LENGTH] or "root"
         return "_".join([first, *(a.slug.format(a.word(value)) for a, value in self._unusual())])
 
@@ -128,15 +128,15 @@ class Aspect(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    """The name of the field."""
+    """The name of the field in Conditions."""
     about: str = Field(alias="help")
     """The help of the option; {known}: the known words."""
     kind: str = ""
     """The kind of value, for error messages: "unknown optimisation: x"."""
     read: str = ""
-    """The function of `bench.records.values` that parses a word; empty: `known` has all words."""
+    """The parser of a word, in `bench.records.values`; empty: `known` has all valid words."""
     words: str | dict[str, str]
-    """The text in a title, or the text of each word. {}: the value; {word}: the word."""
+    """The text in titles, or a text for each word. {} is the value, {word} the word."""
     slug: str = "{}"
     """The text in a file's name; {}: the word."""
     metavar: str = "N"

@@ -82,7 +82,7 @@ class HostInfo(BaseModel):
 
 
 class Placement(BaseModel):
-    """The CPU numbers of server and load. Empty: the kernel decides."""
+    """The CPU numbers of server and load. An empty list: the kernel decides."""
 
     server: list[int]
     load: list[int]
@@ -106,7 +106,7 @@ class SystemLimits(BaseModel):
     ports: int
     """The number of local ports for outgoing connections."""
     time_wait_reuse: int
-    """0 never, 1 always, 2 on the loopback interface."""
+    """Whether ports in TIME_WAIT are reused: 0 never, 1 always, 2 on the loopback interface."""
     time_wait_memory: int = UNLIMITED
     """The kernel's limit of connections in TIME_WAIT, see `bench.host.kernel`."""
     tasks: int = UNLIMITED
@@ -138,7 +138,7 @@ class Finding(BaseModel):
     have: str
     need: str
     levels: list[int]
-    """The affected numbers of connections, idle ones included; for ab's own limit without them."""
+    """The affected numbers of connections. They include idle ones, except for ab's own limit."""
     impossible: bool = False
     """True: these levels are skipped. False: they are run, but may fail or be slower."""
     consequence: str

@@ -57,7 +57,7 @@ class Latency(BaseModel):
 
 
 class TcpProblems(BaseModel):
-    """Counts of a host's kernel during the load, for the whole host."""
+    """The TCP counts of a host's kernel during the load, for the whole host."""
 
     listen_overflows: int | None = None
     """How many times a new connection found the accept queue full."""
@@ -198,7 +198,8 @@ class WrkFigures(BaseModel):
 
     seconds: float
     unasked: int
-    """Planned requests that wrk did not send. If all answers came, as many answers were unasked."""
+    """Planned requests that wrk did not send. If all answers came, the server sent this number of
+    answers without a request."""
     transferred_bytes: int
     """The heads and bodies of all answers."""
     statuses: dict[str, int]
@@ -266,7 +267,7 @@ class MemoryFigures(BaseModel):
     pss: int
     """Proportional set size with all connections."""
     anonymous: int
-    """The anonymous part of `pss`, which no file backs."""
+    """The part of `pss` that no file backs (anonymous memory)."""
 
     @property
     def per_connection(self) -> float:
@@ -298,7 +299,7 @@ class Frame(BaseModel):
 
     name: str
     count: int
-    """Samples or instructions of the function and of all that it called."""
+    """Samples or instructions of the function and of all functions that it called."""
     of: Literal["server", "library", "kernel"] = "server"
     """The origin of the function; a library is usually the C library."""
     below: list["Frame"] = []

@@ -23,10 +23,10 @@ NOISE_OF_ONE = 0.10
 
 
 class Metric(NamedTuple):
-    """One kind of figure of a run: a row of metrics.csv. The column `read` has the path of an
-    attribute of the run, or the ratio of two paths. Of several paths, the first is used whose
-    beginning (e.g. `latency`) the run has. Files of version 1, for example, have no process
-    figures and no latency."""
+    """One kind of figure of a run: a row of metrics.csv. A path in the column `read` leads to
+    an attribute of the run, or to the two attributes of a ratio. If there are several paths, the
+    first whose beginning (e.g. `latency`) is not None in the run is used. For example, files of
+    version 1 have no process figures and no latency."""
 
     key: str
     label: str
@@ -85,7 +85,7 @@ class Spread:
 
     @property
     def noise(self) -> float:
-        """Return the range / the median, at least LEAST_NOISE; for one run NOISE_OF_ONE."""
+        """Return range / median, at least LEAST_NOISE. A single run has NOISE_OF_ONE instead."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 
@@ -187,7 +187,8 @@ class Point:
     @cached_property
     def _bounded(self) -> Run | None:
         """Return the first run that makes the median a lower bound: the load generator was at its
-        limit, and the rate is not above the upper median. None if no run does."""
+        limit, and the rate is at most the median (of two middle rates, the higher one). None if no
+        run does."""
         rated = [(run, rate) for run in self.runs if (rate := run.requests_per_second) is not None]
         if not self.held:
             return None
@@ -238,8 +239,9 @@ def data_points(results: Results) -> dict[CellKey, Point]:
 
 
 def best_level(points: Iterable[Point]) -> int:
-    """Return the level at which servers are compared: the level with most valid points. Of equal
-    levels, the one with the larger minimum of runs, then the highest. 0 without points."""
+    """Return the level at which servers are compared: the level with most valid points. If
+    several have most, the largest minimum of runs per point decides, then the highest level. Return
+    0 without points."""
     levels: dict[int, list[int]] = {}
     for point in points:
         levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])

@@ -37,7 +37,7 @@ class Published(BaseModel):
     concurrency: int
     """The published level."""
     at: int
-    """Today's level that this row is compared with."""
+    """The measured level that this row is compared with."""
     requests_per_second: float | None = None
     """None: the run was not completed, or the rate was not published."""
     note: str = ""
@@ -96,7 +96,7 @@ BASELINE, ITSELF = OTHER_SIDES = ("baseline", "itself")
 
 class Expect(BaseModel):
     """An expectation of a study: a limit for a figure, or for its ratio to another server's figure.
-    All other keys are conditions with their values."""
+    Additional keys are conditions with their values."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -111,7 +111,7 @@ class Expect(BaseModel):
     level: int | None = None
     """The number of connections; None: each number."""
     than: dict[str, bool | int | float | str] = {}
-    """The conditions, `workload` and `level` of the other side that differ."""
+    """The other side's conditions (also `workload` and `level`) that differ from this side's."""
     limit: float | None = None
     """None: the ratio is shown without a target."""
     sense: Literal["at most", "at least"] = "at most"

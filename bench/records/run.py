@@ -69,7 +69,7 @@ class Run(BaseModel):
     architecture: str | None = None
     """The server that has this architecture: "epoll" for epoll and for baseline-epoll."""
     conditions: Conditions
-    """In the file the conditions are fields of the run."""
+    """In a file each condition is a field of the run."""
     concurrency: int = Field(gt=0)
     """Concurrent connections; in the open loop their maximum."""
     run: int
@@ -82,7 +82,7 @@ class Run(BaseModel):
     """The planned number of requests."""
     started: datetime | None = None
     seconds: float = 0.0
-    """The seconds of the whole run with start and end of the servers, without `waited`."""
+    """The run's duration in seconds, with start and end of the servers, without `waited`."""
     waited: float = 0.0
     """Additional seconds until older connections left TIME_WAIT, see `bench.host.kernel`."""
     probe_status: int | None = None

@@ -95,7 +95,7 @@ def _printable(value: Json) -> Json:
 
 
 CALLED = {"rate": "rate_asked"}
-"""Conditions with names that figures also have, and the names of their columns."""
+"""The columns of conditions that have the same name as a figure."""
 NAMED = (
     *("subject", "kind", "architecture"),
     *(CALLED.get(name, name) for name in Conditions._fields),
@@ -221,7 +221,7 @@ def slim(results: Results) -> str:
 
 
 def _plain(run: Run) -> Run:
-    """Return a run whose stacks end at the first function of the kernel."""
+    """Return a run without the functions that a stack's first kernel function calls."""
     if run.stacks is None:
         return run
     frames = [_down_to_kernel(frame) for frame in run.stacks.frames]

@@ -114,14 +114,14 @@ class TortureCell(BaseModel):
     reason: str | None = None
     """The reason why there are no figures."""
     reached: bool = True
-    """False: the time limit for all tests passed before this test."""
+    """False: the time limit for all tests passed before this test began."""
     before: Phase | None = None
     during: Phase | None = None
     settling: Phase | None = None
     """The phase from the end of the attack until the server has recovered."""
     after: Phase | None = None
     back_after_s: float | None = None
-    """The seconds from the attack's end until the server recovered; None: not in time."""
+    """The seconds from the attack's end to the server's recovery; None: no recovery in time."""
     course: list[int] = []
     """Good responses to the rated visitors in each interval of 0.1 s from the start."""
     attack_from_s: float = 0.0
@@ -142,7 +142,7 @@ class TortureCell(BaseModel):
     ended: list[Ending] = []
     """How each server ended after SIGTERM."""
     seconds: float = 0.0
-    """The time of the whole test."""
+    """The duration of the whole test."""
 
 
 class TortureSettings(BaseModel):

@@ -23,7 +23,7 @@ else:
 LONGEST_DELAY_MS = 1500
 """The longest delay of Redis' replies: shorter than the servers' timeout for Redis, 2 s."""
 LEAST_QUOTA = 10
-"""The least quota in per cent: the kernel's minimum is 1 ms, in a period of 10 ms."""
+"""The least quota in per cent: the kernel accepts 1 ms or more, and the period is 10 ms."""
 
 
 def toml_of(file: Path) -> dict[str, object]:
@@ -79,7 +79,7 @@ def add_size(
     requests: int | None = None,
     connections: int | None = None,
 ) -> None:
-    """Add the options for the size of a measurement, with their defaults; None: as in the study."""
+    """Add the options for the size of a measurement. A default of None: the study sets the size."""
     for option, default, what in (
         ("--runs", runs, "run each configuration N times"),
         ("--requests", requests, "send N requests in each run"),
@@ -141,7 +141,7 @@ def milliseconds(text: str) -> float:
 
 
 def quota(text: str) -> float:
-    """Return a share of a core from a percentage: 0, or LEAST_QUOTA to 100."""
+    """Return a share of a core. `text` is a percentage: 0, or LEAST_QUOTA to 100."""
     number = text.removesuffix("%")
     if not (number == "0" or (number.isdecimal() and LEAST_QUOTA <= int(number) <= 100)):
         raise UserError(f"{text!r} is not a share of a core: 0, or {LEAST_QUOTA} to 100 per cent")
@@ -177,7 +177,7 @@ def one_of(what: str, text: str, known: Collection[str]) -> str:
 
 
 def path(text: str) -> str:
-    """Return a path with its query. It must not begin with //: a host's name follows //."""
+    """Return a path with its query. It must not begin with //: a host's name would follow."""
     if not re.fullmatch(r"/(?!/)[^\s#]*", text) or not text.isprintable():
         why = "a path begins with one / and has no blank and no #"
         raise UserError(f"{text!r} is not a path: {why}")

@@ -61,7 +61,7 @@ def workload_for(name: str) -> Workload:
 
 
 def named(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names, each once and `all` expanded. Raises UserError if one is unknown."""
+    """Return the names, each once; `all` gives all names. Raises UserError if one is unknown."""
     chosen = each_of("workload", names, (*WORKLOADS, ALL))
     words = (word for name in chosen for word in (WORKLOADS if name == ALL else (name,)))
     return tuple(dict.fromkeys(words))

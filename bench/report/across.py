@@ -42,12 +42,12 @@ class ContrastKind(NamedTuple):
     """The name of the condition."""
     axis: str
     metrics: Sequence[str]
-    """Keys of figures. The first figure that all scenarios have is compared; if there is none, the
-    last figure."""
+    """Keys of figures. The first key whose figure all scenarios have is used; if there is none,
+    the last key."""
     label: Callable[[Conditions], str]
     """Returns the label of a scenario; | separates its lines."""
     words: str
-    """Format of the change: the last label, then " in place of" and the first label."""
+    """A text with {} for the last label, and {} for " in place of" with the first label."""
 
 
 def _workload_label(scenario: Conditions) -> str:
@@ -178,8 +178,8 @@ def title(found: Contrast) -> str:
 
 
 def comparison(found: Contrast) -> str:
-    """Return in words the largest and the smallest ratio of the last figure to the first, with
-    their servers. If the first rate is only a lower bound, the ratio is unknown."""
+    """Return in words the largest and the smallest ratio of the last scenario's figure to the
+    first's, with their servers. If the first rate is only a lower bound, the ratio is unknown."""
     pairs, key = found.pairs(), found.metric
     if found.ends is None or not pairs:
         return ""

@@ -38,7 +38,7 @@ GROWN = 1.1
 """Titles do not mention a smaller growth of the CPU per request."""
 AT_LIMIT = "the load generator was at its limit"
 MOST_NAMED = 3
-"""The answer of a recommendation names at most this number of servers; more are only counted."""
+"""A recommendation's answer names at most this number of servers; of more, it gives the number."""
 EACH_AT_LIMIT = f"{AT_LIMIT} with each server"
 FASTEST_UNKNOWN = "the fastest server is unknown"
 

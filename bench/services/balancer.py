@@ -163,7 +163,7 @@ def configuration(
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
     """Return the number of workers: one for each CPU, or more if they need more descriptors. Each
-    connection needs two, plus a quarter, because the kernel spreads them only nearly evenly."""
+    connection needs two. A quarter is added: the kernel spreads connections only nearly evenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 

@@ -43,7 +43,7 @@ REMARKS = (
     "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. - Jürgen",
     "First! Or am I? The number above says a million others were here. - Amara",
 )
-"""The remarks of a realistic guestbook, the oldest first, which determine the page's size."""
+"""The remarks of a realistic guestbook, the oldest first. They determine the page's size."""
 
 LONGEST_REMARK = '"' * 1000 + " - " + '"' * 100
 """The longest remark that the form accepts (GUEST_REMARKS_LIMIT, GUEST_NAME_LIMIT in lib/config.h).

@@ -22,7 +22,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Location", "/guestbook")
         self.send_header("Content-Length", "0")
         if self.request_version == "HTTP/1.0" and not self.close_connection:
-            # http.server keeps this connection but does not send the field, which ab needs.
+            # http.server keeps this connection, but does not send the header field that ab needs.
             self.send_header("Connection", "keep-alive")
         self.end_headers()
 

@@ -11,6 +11,6 @@ export CATALINA_BASE CATALINA_TMPDIR
 cp /usr/share/tomcat10/etc/web.xml /usr/share/tomcat10/etc/catalina.properties "$CATALINA_BASE/conf/"
 cp -pR "$root/public/files" "$CATALINA_BASE/site/"
 mkdir "$CATALINA_TMPDIR" "$CATALINA_BASE/apps"
-# No file with performance data in /tmp.
+# Java writes no file with performance data to /tmp.
 export CATALINA_OPTS=-XX:-UsePerfData
 exec /usr/share/tomcat10/bin/catalina.sh run

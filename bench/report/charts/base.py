@@ -123,19 +123,19 @@ def value_axis(key: str, title: str, kind: ScaleKind = "linear") -> alt.Y:
 
 
 def times_axis() -> alt.X:
-    """Return a logarithmic axis of milliseconds from left to right; its field is p50."""
+    """Return a horizontal, logarithmic axis of milliseconds for the field p50."""
     axis = bare_axis(format=",~r", labelOverlap="greedy", values=ROUND_MS)
     scale = alt.Scale(type="log", nice=False, padding=12)
     return alt.X("p50:Q", title="milliseconds, logarithmic", axis=axis, scale=scale)
 
 
 def bars_axis() -> alt.Axis:
-    """Return the axis for bars and dots from left to right."""
+    """Return the horizontal axis for bars and dots."""
     return bare_axis(tickCount=5, format=",~r")
 
 
 NAMES = {"labelColor": "@ink", "labelLimit": 130}
-"""The labels of an axis with a row for each server."""
+"""The style of the labels of an axis with a row for each server."""
 
 
 def with_rows(

@@ -59,7 +59,7 @@ def over_conditions(
 ) -> base.Spec:
     """Return a chart of one figure over a condition: workload, Redis' delay, idle connections.
 
-    `labels`: the conditions from left to right with their labels; | separates lines.
+    `labels`: the label of each condition, in the order from left to right; | separates lines.
     """
     metric = BY_KEY[key]
     unit = f", {metric.unit}" if metric.unit.isalpha() else ""
@@ -173,7 +173,7 @@ ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
 
 
 def _two_parts(parts: dict[str, str], title: str, whole: str) -> tuple[alt.Chart, alt.Chart]:
-    """Return the filtered data as a chart without marks, and its bars. `parts`: column -> name.
+    """Return the filtered data as a chart without marks, and its bars. `parts`: each column's name.
 
     A bar ends at the column `whole`, because the sum of the parts' medians may differ from the
     median of the whole.

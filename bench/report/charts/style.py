@@ -51,7 +51,7 @@ def subject_shapes(subjects: Sequence[StudySubject]) -> list[str]:
 
 
 def tokens(subjects: Sequence[StudySubject], theme: int) -> dict[str, str]:
-    """Return token -> colour; theme 0 is light, 1 is dark."""
+    """Return the colour of each token; theme 0 is light, 1 is dark."""
     named = {name: pair[theme] for name, pair in STYLE.colours.items()}
     own = {f"c{i}": pair[theme] for i, pair in enumerate(subject_colours(subjects))}
     return named | own

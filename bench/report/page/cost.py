@@ -25,8 +25,8 @@ NARROWEST = 0.8
 
 
 def drawing(stacks: StackFigures) -> dict[str, object]:
-    """Return the boxes of a flame graph, callers first, in the units of the drawing. `listed` boxes
-    are also in the text list, for readers who cannot see the drawing."""
+    """Return the boxes of a flame graph, callers first, in the units of the drawing. Boxes with
+    `listed` are also in the text list, for readers who cannot see the drawing."""
     boxes = list(_boxes(stacks.frames, 0.0, 0, stacks))
     return {"height": max((box["y"] for box in boxes), default=0) + ROW, "boxes": boxes}
 

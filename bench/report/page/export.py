@@ -43,9 +43,9 @@ def _columns(study: Study) -> Iterator[tuple[Field, Callable[[Point], Field]]]:
         if metric.key == "rate":
             yield Field("state"), _state
         if metric.key == "cpu" and any(s.kind == "baseline" for s in study.subjects):
-            head = Field("over baseline", ["×"], title="CPU per request / the baseline's")
+            head = Field("over baseline", ["×"], title="CPU per request divided by the baseline's")
             yield head, lambda point: _over_baseline(study.baseline_ratio(point))
-    about = "share of the host's CPU limit; small: throttling, overflows, retransmissions"
+    about = "share of the host's CPU limit; small letters: throttling, overflows, retransmissions"
     for name in limits.names(study):
         yield Field(name, ["% CPU"], title=about), partial(_host_cell, name)
 
@@ -95,7 +95,7 @@ def _figure(metric: Metric, point: Point) -> Field:
 SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 3
 HEAD = {"started", "command", "machine", "versions", "settings"}
-"""Fields of the sweep's record that the JSON export contains; `hosts` is added."""
+"""The JSON export contains these fields of the sweep's record, and `hosts`."""
 
 MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 
@@ -150,8 +150,8 @@ def as_csv(study: Study) -> str:
 
 
 def _host_columns(point: Point) -> Row:
-    """Return each host's figures as columns: `host_redis_cpu_share`. If the host's name lacks the
-    role, the column's name has both: `host_vm3_server_cpu_share`."""
+    """Return each host's figures as columns, e.g. `host_redis_cpu_share`. If the host's name lacks
+    the role, the column's name has the host's name and the role: `host_vm3_server_cpu_share`."""
     columns: Row = {}
     for host in point.hosts:
         name = limits.label(host.role, host.name).replace(" (", "_").rstrip(")")

@@ -168,7 +168,7 @@ int main(int argc, char **argv) {
     pthread_attr_t attributes;
 
     server_start(&server, &architecture, argc, argv);
-    /* Each thread has a client, a connection to Redis and a file. */
+    /* Each client needs two more descriptors: for Redis and a file. */
     size_t room = limit_by_descriptors(CHILDREN_LIMIT, 2);
     if (room > CHILDREN_LIMIT)
         room = CHILDREN_LIMIT;

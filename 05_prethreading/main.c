@@ -191,7 +191,7 @@ static void end_threads(struct thread *threads, size_t count) {
 /* Creates the threads, and a queue with a slot for each client for which there
    are descriptors. */
 static struct thread *start_threads(struct server *server, size_t count) {
-    /* Each thread has a client, a connection to Redis and a file. */
+    /* Each client needs two more descriptors: for Redis and a file. */
     size_t room = limit_by_descriptors(count, 2);
 
     sem_init(&room_for_clients, 0, (unsigned)room);

@@ -15,7 +15,8 @@
 /* The limit of descriptors, read once: reading it costs a system call. */
 static size_t descriptors;
 
-/* Sets a soft limit to the hard limit, or to `most`; exits 1 below `least`. */
+/* Sets the soft limit to the hard limit, but to `most` at most.  Exits if the
+   hard limit is below `least`. */
 static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
                         const char *what) {
     if (limit->rlim_max < least)

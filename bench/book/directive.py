@@ -81,8 +81,8 @@ def sweeps(folder: Path) -> list[Results]:
 
 def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
     """Return the chart of these servers, for light and for dark pages; without results, return the
-    commands that make it. The chart shows the newest sweep with at least two points of the last
-    server, the chapter's topic. So a short run for a course sheet does not remove a curve."""
+    commands that make it. The chart shows the newest sweep with at least two levels of the last
+    server in `names`, so a short run for a course sheet does not remove a curve."""
     for results in measured:
         runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
         study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))

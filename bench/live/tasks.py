@@ -6,8 +6,7 @@ for the socket of a descriptor; see proc(5).
 
 `Counters` reads the number of answered requests from memory that all processes of a server share
 (lib/ops.h). A user who may trace a process may read its memory; reading does not stop the process.
-`Counters` finds the counters by their content: in each, the number of requests is the sum of the
-responses.
+`Counters` finds each `struct counters` by its content: `requests` is the sum of `responses`.
 """
 
 import os

@@ -239,9 +239,9 @@ def data_points(results: Results) -> dict[CellKey, Point]:
 
 
 def best_level(points: Iterable[Point]) -> int:
-    """Return the level at which servers are compared: the level with most valid points. If
-    several have most, the largest minimum of runs per point decides, then the highest level. Return
-    0 without points."""
+    """Return the level at which servers are compared: the level with most valid points. In a tie,
+    the larger minimum of runs per valid point decides, then the higher level. Return 0 without
+    points."""
     levels: dict[int, list[int]] = {}
     for point in points:
         levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])

@@ -191,7 +191,7 @@ def comparison(found: Contrast) -> str:
         if name not in unknown
     )
     if not ratios:
-        words = f"{upper_first(what)}: the remaining share of the rates is unknown"
+        words = f"{upper_first(what)}: the share of the rate that is kept is unknown"
         return f"{words}; without this change {EACH_AT_LIMIT}"
     before, after, end = f"With {what}, a request costs", "", "as much CPU"
     if rated:

@@ -13,7 +13,7 @@ no effect.
 
 After SIGUSR1 the proxy sends false replies. First it closes all connections, so that no false reply
 overtakes a true reply. On new connections no command reaches Redis, and each command gets the next
-false reply. After SIGUSR2 all replies are true again. The first false reply to an RPUSH never looks
+false reply. After SIGUSR2 all replies are true again. The first reply to each RPUSH never looks
 like success. So a server that reports a stored remark meanwhile has assigned a reply to the wrong
 command.
 

@@ -192,7 +192,7 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
-    # Read `used` before the attack, in which ksoftirqd handles packets and delays the server.
+    # Read `used` before the attack: an attack's packets delay the server, as starvation would.
     used = difference(scene.server.used(), used)
     began = time.monotonic()
     with attack.run(scene) as again:

@@ -64,7 +64,7 @@ def announced(scene: Scene, path: str) -> None:
 
 
 def closes(scene: Scene) -> None:
-    """The server closes connections after responses with Connection: close, or to HTTP/1.0."""
+    """The server closes connections after requests with Connection: close or with HTTP/1.0."""
     path = scene.dice.choice(list(scene.site.small))
     old = f"{path} was requested with HTTP/1.0, which closes the connection after each response"
     for data, what in (

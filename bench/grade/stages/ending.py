@@ -46,9 +46,9 @@ def in_flight(scene: Scene, faults: Faults) -> None:
         more: list[Half] = []
         kept = None
         if scene.several:
-            reader = stack.enter_context(slowly(scene, path, CLOSE))
-            idle = stack.enter_context(scene.client())
+            idle = stack.enter_context(scene.client())  # the client of the first child
             scene.talk(idle, one.data)
+            reader = stack.enter_context(slowly(scene, path, CLOSE))
         held = stack.enter_context(hold(scene, HALVES if scene.several else 1))
         if scene.several:
             (kept,) = stack.enter_context(scene.clients(1, one.data[:-2]))

@@ -161,7 +161,8 @@ def _race(scene: Scene) -> None:
             for data in (request("GET", small), request("GET", "/guestbook"), remark):
                 if scene.talk(client, data).closes:
                     break
-        scene.get("/missing")
+        for path in ("/missing", "/sorted", "/go/odd"):
+            scene.get(path)
         scene.get(small, method="HEAD")
         scene.ask(INVALID)
         halves = (b"GET / HT", remark[:-5], request("GET", big))

@@ -42,8 +42,9 @@ STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
 CROWD, CUTS, LOSSES = 150, 5, 5
 DELAY_MS = 40.0
 """The delay of each reply, so that many requests overlap."""
-UNUSED_SECONDS = 0.1
-"""More than REDIS_CHECK_AFTER: 01 to 05 check a connection to Redis that was idle for so long."""
+UNUSED_SECONDS, RETRY_SECONDS = 0.1, 0.3
+"""More than REDIS_CHECK_AFTER (01 to 05 check a connection to Redis that was idle for so long), and
+more than REDIS_RETRY."""
 ROUNDS = 4
 PARKED, PARKED_SECONDS = 140, 2.0
 """More clients than REDIS_NEW_AT_ONCE (lib/config.h), and the time limit for each client's page."""
@@ -62,7 +63,8 @@ def usual_page(scene: Scene) -> None:
 
 @contextmanager
 def redis_gone(scene: Scene) -> Iterator[None]:
-    """Kill Redis during the `with` block. Raises Failed if no page is served before."""
+    """Run the `with` block without Redis, then restart Redis. Raises Failed if no page is served
+    before."""
     page(scene, " before Redis was killed")
     scene.gives_up = "redis-stops-all"
     kill_redis(scene)
@@ -103,40 +105,57 @@ def rejected(scene: Scene) -> None:
 def stopped(scene: Scene) -> None:
     """While Redis does not reply, pages are answered in time. A late reply goes to no client."""
     links = make_links(scene)
-    first = next(iter(links))
+    first, *more = links
     scene.timeout = REPLY_SECONDS
     name = f"/go/{first}, requested while Redis does not reply,"
     one = Expected(name, request("GET", f"/go/{first}", CLOSE), 503)
-    with redis_silent(scene):
-        if scene.several:
-            for leaves in (Client.close, Client.reset):
-                with scene.client() as client:
-                    scene.talk(client, scene.site.file(scene.site.first).data)
-                    client.send(one.data)
-                    scene.watch.sleep(LEAVE_SECONDS)
-                    seen = "a client requested a page while Redis did not reply"
-                    late = f"{seen}; another client got no file within {FILE_SECONDS} s"
-                    with scene.unanswered("redis-stops-all", late, client.port, sure=False):
-                        replace(scene, timeout=FILE_SECONDS).file()
-                    leaves(client)
-                scene.require_sleep(QUIET_SECONDS, f"{seen}, and left ({leaves.__name__})")
-        # Requests that come later must not prolong the wait of the first requests.
-        with ExitStack() as stack:
-            later = partial(scene.clients, 1, one.data)
-            others = meanwhile(lambda: stack.enter_context(later()), 0.3)
-            with others if scene.several else nullcontext():
-                scene.together([partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1))
 
-    def is_served(name: str) -> bool:
-        target = scene.get(f"/go/{name}").field("Location")
+    def is_served(name: str, client: Client | None = None) -> bool:
+        asked = scene.talk(client, b"") if client else scene.get(f"/go/{name}")
+        target = asked.field("Location")
         if target not in (None, links[name]):
             seen = f"Redis replied to /go/{first} after its timeout; then /go/{name} led to"
             raise Failed("wrong-reply", f"{seen} {target} (correct: {links[name]})")
         return target is not None
 
+    with ExitStack() as stack:
+        with redis_silent(scene):
+            if scene.several:
+                leave_while_silent(scene, one)
+            # Requests that come later must not prolong the wait of the first requests.
+            others = meanwhile(lambda: stack.enter_context(scene.clients(1, one.data)), 0.3)
+            with others if scene.several else nullcontext():
+                scene.together([partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1))
+            # Commands for other links may use the same connections to Redis.
+            scene.watch.sleep(RETRY_SECONDS)
+            asked = [
+                request("GET", f"/go/{name}", CLOSE)
+                for name in more[: None if scene.several else 1]
+            ]
+            clients = [stack.enter_context(scene.clients(1, data))[0] for data in asked]
+            scene.watch.sleep(UNUSED_SECONDS)
+        for name, client in zip(more, clients, strict=False):
+            is_served(name, client)
+
     # Request all links at once, to use each Redis connection, until Redis is used again.
     names = [partial(is_served, name) for name in links]
     scene.until(lambda: all(scene.together(names)), BACK_SECONDS)
+
+
+def leave_while_silent(scene: Scene, one: Expected) -> None:
+    """Clients request a page while Redis does not reply, and leave. Raises Failed if another client
+    gets no file meanwhile, or if the server does not sleep afterwards."""
+    for leaves in (Client.close, Client.reset):
+        with scene.client() as client:
+            scene.talk(client, scene.site.file(scene.site.first).data)
+            client.send(one.data)
+            scene.watch.sleep(LEAVE_SECONDS)
+            seen = "a client requested a page while Redis did not reply"
+            late = f"{seen}; another client got no file within {FILE_SECONDS} s"
+            with scene.unanswered("redis-stops-all", late, client.port, sure=False):
+                replace(scene, timeout=FILE_SECONDS).file()
+            leaves(client)
+        scene.require_sleep(QUIET_SECONDS, f"{seen}, and left ({leaves.__name__})")
 
 
 def back(scene: Scene) -> None:

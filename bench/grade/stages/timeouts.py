@@ -42,6 +42,9 @@ DRIP_SECONDS, DRIPS = 0.06, 4000
 SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
 """A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. Within
 this timeout the server can always send more bytes."""
+FEW_BYTES, FEW_SECONDS = 4096, 0.1
+"""A client reads FEW_BYTES every FEW_SECONDS for SIPPING_SECONDS. Meanwhile the kernel's send
+buffer is always full, so the server can send nothing."""
 USES, USE_SECONDS = 7, 0.2
 """All pauses together are longer than IDLE_TIMEOUT / TIME_SCALE, but each is shorter."""
 FIRST_SECONDS = 0.6
@@ -91,7 +94,8 @@ def idle_again(scene: Scene) -> None:
 
 def released(scene: Scene) -> None:
     """Each worker has a client that keeps its connection, and a further client waits. After one
-    more request of the first clients, the server must close a connection to serve this client."""
+    more request of each first client, the server must close a connection to serve the further
+    client."""
     one = scene.site.file(scene.site.first)
     with scene.clients(WORKERS) as clients:
         for number, client in enumerate(clients, 1):
@@ -337,18 +341,23 @@ def sipping(scene: Scene, slowly: bool) -> None:
     """Clients read the big file and, if the server serves several clients, a long page, slowly or
     without pauses. Raises Failed if bytes are missing or wrong."""
     path, content = scene.site.big
-    paths = [path]
+    readers = [(path, SIP, SIP_SECONDS)]
     if scene.several:
         with connect(scene.redis.url) as redis:
             # The page with these remarks exceeds a send buffer: '"' becomes six characters in HTML.
             redis.rpush("guestbook_remarks", *['"' * 15_000] * REMARKS_SHOWN)
-        paths += [path, "/guestbook"]
-    received = scene.together([partial(_sip, scene, path, slowly) for path in paths])
-    for asked, (port, data) in zip(paths, received, strict=True):
+        readers += [
+            (path, SIP, SIP_SECONDS),
+            (path, FEW_BYTES, FEW_SECONDS),
+            ("/guestbook", SIP, 0),
+        ]
+    wait = FIRST_SECONDS if slowly else 0
+    received = scene.together([partial(_sip, scene, *one, wait) for one in readers])
+    for (asked, piece, pause), (port, data) in zip(readers, received, strict=True):
         answer = Response.of(data)
         there = len(answer.body) if answer else 0
         if asked == path and answer and not content.startswith(answer.body):
-            two = f"two clients read {path} at the same time, and one got wrong bytes"
+            two = f"some clients read {path} at the same time, and one got wrong bytes"
             raise Failed("short-write", two, port)
         if asked == path and there < len(content):
             scene.alive()
@@ -357,27 +366,27 @@ def sipping(scene: Scene, slowly: bool) -> None:
                 raise Failed("short-write", seen, port, sure=False)
             seen = (
                 f"with --time-scale {TIME_SCALE} a client may read nothing for 1 s; a client "
-                f"waited {FIRST_SECONDS} s, then read {SIP >> 10} KB every {SIP_SECONDS} s; {seen}"
+                f"waited {wait} s, then read {piece >> 10} KB every {pause} s; {seen}"
             )
             raise Failed("cuts-slow-reader", seen, port, sure=False)
         if answer and answer.status == HTTPStatus.OK and (answer.announced or 0) > there:
-            late = f"with --time-scale {TIME_SCALE} a client waited {FIRST_SECONDS} s, and got only"
+            late = f"with --time-scale {TIME_SCALE} a client waited {wait} s, and got only"
             got = f"{there:,} of the {answer.announced:,} bytes of the guestbook"
             raise Failed("short-write", f"{late} {got}" if slowly else got, port, sure=False)
 
 
-def _sip(scene: Scene, path: str, slowly: bool) -> tuple[int, bytes]:
-    """Request a path, and read all bytes; return them after the client's port. If `slowly`, wait
-    first, and read a file slowly but steadily."""
-    received, until = bytearray(), SIPPING_SECONDS if slowly and path in scene.site.big else 0
-    with scene.client(SIP) as client:
+def _sip(scene: Scene, path: str, size: int, pause: float, wait: float) -> tuple[int, bytes]:
+    """Request a path, wait, and read `size` bytes every `pause` seconds; after SIPPING_SECONDS, or
+    if `wait` is 0, read without pauses. Return the client's port and all bytes."""
+    received, until = bytearray(), SIPPING_SECONDS if wait else 0
+    with scene.client(min(size * 4, SIP)) as client:
         client.send(request("GET", path, CLOSE))
-        scene.watch.sleep(FIRST_SECONDS if slowly else 0)
+        scene.watch.sleep(wait)
         begun = time.monotonic()
         with suppress(OSError):
-            while piece := client.socket.recv(SIP):
+            while piece := client.socket.recv(size):
                 received += piece
-                ahead = len(received) / SIP * SIP_SECONDS - (time.monotonic() - begun)
+                ahead = len(received) / size * pause - (time.monotonic() - begun)
                 if ahead > 0 and time.monotonic() - begun < until:
                     scene.watch.sleep(ahead)
     return client.port, bytes(received)

@@ -364,7 +364,7 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
     legend = base.legend_above(2, 1, "square")
     used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
     stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
-    end = alt.X("whole:Q")  # the end of a bar at 100 %, so figures are aligned
+    end = alt.X("whole:Q")  # the end of a full bar: all percentages are written there
     plain = rows.transform_filter("!datum.limit").mark_text(align="left", dx=5, dy=-4)
     bold = rows.transform_filter("datum.limit")
     bold = bold.mark_text(align="left", dx=5, dy=-4, fontWeight="bold")

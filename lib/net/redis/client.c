@@ -106,8 +106,8 @@ static void wait_until_ready(const struct redis_pipeline *redis) {
     (void)poll(&ready, 1, left > 0 ? (int)left : 0);
 }
 
-/* Sends the rest of the command and receives bytes; sleeps if it can do
-   neither.  After the deadline the call continues only if bytes had already
+/* Sends the rest of the command, then receives bytes; each step may sleep.
+   After the deadline the call continues only if bytes had already
    come, because the server may have been suspended (SIGSTOP).  If they belong
    to an oversized reply, the call fails. */
 static void continue_call(struct redis_pipeline *redis) {

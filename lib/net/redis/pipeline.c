@@ -32,8 +32,8 @@ static void disconnect(struct redis_pipeline *pipeline) {
     source_close(pipeline->loop, &pipeline->source);
 }
 
-/* Only the commands that wait now get no reply.  A command that is added while
-   their failures are reported joins the end of the queue. */
+/* Fails only the commands that are waiting at this call.  A command that is
+   added while these failures are reported joins the end of the queue. */
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->failing =
         pipeline->waiters == NULL ? NULL : pipeline->waiters->prev;

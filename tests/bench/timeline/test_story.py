@@ -58,7 +58,7 @@ def test_every_request_is_accepted_received_sent_and_closed(told: Recording) -> 
 
 
 def test_the_slow_client_delays_others_only_in_01(told: Recording) -> None:
-    """The slow client delays others only in 01, as the book says about an idle machine."""
+    """Later clients wait for the slow client only in 01, as the book says."""
     slow = next(request for request in told.requests if "stops" in request.what)
     behind = [request for request in told.requests if request.begin > slow.begin]
     overtaken = [request.end < slow.end - 50 for request in behind]

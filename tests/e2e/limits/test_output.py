@@ -92,7 +92,7 @@ def test_full_pipe_of_standard_error(start: Start, own: PrivateRedis, pipe: Pipe
     assert fetch(server, "/guestbook").status == 200
     fill(pipe.writer)
     own.kill()
-    # In the same tick of the coarse clock as a reply, a broken connection is no outage.
+    # If a connection breaks in the clock tick of a reply, Redis counts as available.
     time.sleep(0.1)
     assert [fetch(server, "/guestbook").status for _ in range(4)] == [503] * 4
     assert [fetch(server, "/t/digits.txt").status for _ in range(4)] == [200] * 4

@@ -71,7 +71,7 @@ def test_descriptors(start: Start, arch: str, descriptors: int) -> None:
 
 @pytest.mark.parametrize("descriptors", [20, shared(32), shared(64)])
 def test_more_clients_than_descriptors(start: Start, descriptors: int) -> None:
-    """More slow clients than descriptors are all served, also if they need Redis."""
+    """With few descriptors, 60 slow clients and 300 requests for the guestbook are all served."""
     server = start("--workers", "8", prefix=limited(nofile=descriptors))
     undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
     assert statuses(server, "/guestbook", 300, at_once=30) == {200: 300}

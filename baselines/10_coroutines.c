@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 10_coroutines: a stack for each connection, and one loop that
    switches to the stack whose descriptor is ready.  As in the baselines of
-   01 to 05, baseline_serve() serves each connection.  But macros replace recv(),
-   send() and sendfile() by functions that switch to the loop.  A pool has the
-   connections to Redis: the connection returned last is lent first. */
+   01 to 05, baseline_serve() serves each connection.  But macros replace
+   recv(), send() and sendfile() by functions that switch to the loop.  A pool
+   has the connections to Redis: the connection returned last is lent first. */
 #include "../10_coroutines/limits.h"
 #include "../10_coroutines/stack.h"
 

@@ -14,8 +14,8 @@ from bench.grade.stages.redis import redis_silent
 from bench.host.process import StartError
 from bench.load.client import request
 
-HALVES = WORKERS - 4
-"""The number of clients that have sent half a request. With four more, they occupy all workers."""
+HALVES = WORKERS - 5
+"""The number of clients that have sent half a request. With five more, they occupy all workers."""
 WAITING = 6
 END_SECONDS = 9
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and 4 s for a busy machine."""
@@ -48,6 +48,7 @@ def in_flight(scene: Scene, faults: Faults) -> None:
         if scene.several:
             idle = stack.enter_context(scene.client())  # the client of the first child
             scene.talk(idle, one.data)
+            stack.enter_context(scene.clients(1, b"\r\n"))  # idle, too: it has sent no request
             reader = stack.enter_context(slowly(scene, path, CLOSE))
         held = stack.enter_context(hold(scene, HALVES if scene.several else 1))
         if scene.several:

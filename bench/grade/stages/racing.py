@@ -89,6 +89,7 @@ def sanitized(scene: Scene) -> str:
         limits=Limits(address_space=None),
         timeout=MORE_TIMEOUT * scene.timeout,
         environment=OPTIONS,
+        nohup=True,  # with --log
     )
     note, grace = f"with {sanitizer.name}", RACE_SECONDS
     with slow.guarded():
@@ -108,7 +109,7 @@ def sanitized(scene: Scene) -> str:
                 listed = [*requests.of("valid"), *requests.of("invalid")]
                 shares = [listed[number::CLIENTS] for number in range(CLIENTS)]
                 slow.together([partial(_ask_all, slow, share) for share in shares])
-                play(slow, "usual")
+                play(replace(slow, nohup=False), "usual")
             _without_redis(slow)
         except (Failed, ConnectionError) as error:
             # The other checks find the cause in less time, without a sanitizer.

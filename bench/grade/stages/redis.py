@@ -12,7 +12,7 @@ from bench.grade.differences import UNAVAILABLE
 from bench.grade.findings import Failed, FaultName
 from bench.grade.inspection import QUIET_SECONDS, redis_connections
 from bench.grade.scene import CLOSE, Scene
-from bench.grade.server import meanwhile
+from bench.grade.server import in_words, meanwhile
 from bench.grade.stages.clients import (
     FEW,
     PAGE,
@@ -49,7 +49,7 @@ ROUNDS = 4
 PARKED, PARKED_SECONDS = 140, 2.0
 """More clients than REDIS_NEW_AT_ONCE (lib/config.h), and the time limit for each client's page."""
 STOPS: Faults = ("redis-stops-all", "redis-stops-all")
-SLOW_MS, AT_ONCE = 100.0, 10
+SLOW_MS, AT_ONCE, BUSY_SECONDS = 100.0, 10, 2.5
 
 
 def usual_page(scene: Scene) -> None:
@@ -144,18 +144,21 @@ def stopped(scene: Scene) -> None:
 
 def leave_while_silent(scene: Scene, one: Expected) -> None:
     """Clients request a page while Redis does not reply, and leave. Raises Failed if another client
-    gets no file meanwhile, or if the server does not sleep afterwards."""
+    gets no file meanwhile, or if the server does not sleep meanwhile or afterwards."""
+    shares = []
     for leaves in (Client.close, Client.reset):
         with scene.client() as client:
             scene.talk(client, scene.site.file(scene.site.first).data)
             client.send(one.data)
-            scene.watch.sleep(LEAVE_SECONDS)
+            shares.append(scene.busy_share(QUIET_SECONDS))
             seen = "a client requested a page while Redis did not reply"
             late = f"{seen}; another client got no file within {FILE_SECONDS} s"
             with scene.unanswered("redis-stops-all", late, client.port, sure=False):
                 replace(scene, timeout=FILE_SECONDS).file()
             leaves(client)
         scene.require_sleep(QUIET_SECONDS, f"{seen}, and left ({leaves.__name__})")
+    if min(shares) > scene.most_share:
+        raise Failed("spins", f"{seen}; {in_words(min(shares))}", sure=False)
 
 
 def back(scene: Scene) -> None:
@@ -241,9 +244,23 @@ def at_once(scene: Scene) -> str | None:
     if files > alone:
         seen = f"{AT_ONCE} clients at once got a file after {files:.2f} s"
         raise Failed("redis-stops-all", f"{late}; {seen}, which needs no Redis", sure=False)
+    if scene.several:
+        never_idle(scene)
     # On a busy machine the connection may end too late, after the reply.
     any(lost_reply(scene) for _ in range(LOSSES))
     return f"a page after {alone:.2f} s, {AT_ONCE} at once after {took:.2f} s"
+
+
+def never_idle(scene: Scene) -> None:
+    """Redis always has commands to answer for longer than REDIS_REPLY_TIMEOUT. All are answered."""
+    until = time.monotonic() + BUSY_SECONDS
+    one = replace(PAGE, name=f"the guestbook, requested by {AT_ONCE} clients for {BUSY_SECONDS} s,")
+
+    def repeat() -> None:
+        while time.monotonic() < until:
+            ask(scene, one, ("no-answer", "no-redis"))
+
+    scene.together([repeat] * AT_ONCE)
 
 
 def parked(scene: Scene) -> None:

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 
@@ -15,6 +16,7 @@ from bench.grade.findings import Failed, FaultName
 from bench.grade.scene import CLOSE, FORM, INVALID, SMALL_BUFFER, Scene
 from bench.grade.server import LOOK_SECONDS, WORKERS, meanwhile
 from bench.grade.stages.clients import (
+    PAGE,
     SETTLE_SECONDS,
     USUAL,
     WATCHED_SECONDS,
@@ -26,6 +28,7 @@ from bench.grade.stages.clients import (
     slowly,
 )
 from bench.grade.stages.comparing import beside_reference, require_no_delay
+from bench.grade.stages.redis import redis_silent
 from bench.grade.threads import wake_ups
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import REMARKS_SHOWN, connect
@@ -35,6 +38,8 @@ HALF_SECONDS = 0.5
 TIME_SCALE = 10
 """The divisor of the server's timeouts: 10 s become 1 s."""
 CUT_OFF_SECONDS = 7.0
+LATE_SECONDS = 1.2
+"""More than IDLE_TIMEOUT and REQUEST_TIMEOUT / TIME_SCALE, less than REDIS_REPLY_TIMEOUT."""
 SLOTS = 60
 """More clients than an event loop serves at once with 100 descriptors."""
 DRIP_SECONDS, DRIPS = 0.06, 4000
@@ -197,7 +202,26 @@ def cut_off(scene: Scene) -> str | None:
         ):
             require_let_go(scene, client, f"a client {did}, was silent and did not close")
     idle_alone(scene)
+    waits_for_redis(scene)
     return note
+
+
+def waits_for_redis(scene: Scene) -> None:
+    """A client gets its page although Redis replies later than a client may be idle or silent."""
+    page = replace(
+        PAGE, name=f"the guestbook, requested while Redis was stopped for {LATE_SECONDS} s,"
+    )
+    with scene.client() as client:
+        if scene.talk(client, request("GET", scene.site.first)).closes:
+            return
+        with redis_silent(scene):
+            client.send(page.data)
+            scene.watch.sleep(LATE_SECONDS)
+        seen = (
+            f"with --time-scale {TIME_SCALE} Redis was stopped for {LATE_SECONDS} s, and a client "
+        )
+        seen += "that had requested the guestbook before got no page"
+        complete(scene, Half(client, page, b""), "cuts-early", seen, "wrong-answer")
 
 
 def idle_alone(scene: Scene) -> None:

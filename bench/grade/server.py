@@ -21,7 +21,7 @@ import psutil
 from bench.grade.building import SeededSite
 from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
-from bench.host.kernel import demand_seconds, stat_fields, task_folders
+from bench.host.kernel import demands, stat_fields, task_folders
 from bench.host.process import StartError, lines_at_ends
 from bench.host.signals import SignalWatch
 from bench.services.redis_server import is_loopback
@@ -272,16 +272,18 @@ class GradedServer:
         """Return a function that measures the time since this call. The function returns the share
         of this time in which the busiest thread ran or waited for a CPU, or ALL_CALLS."""
 
-        def counters() -> tuple[float, float, float]:
-            busiest = max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
+        def counters() -> tuple[float, int, dict[Path, float]]:
             size = self.trace.stat().st_size if self.trace and self.trace.exists() else 0
-            return time.monotonic(), busiest, size
+            tasks = {task: ran for pid in self.pids() for task, ran in demands(pid).items()}
+            return time.monotonic(), size, tasks
 
         def share() -> float:
-            took, ran, traced = (b - a for a, b in zip(before, counters(), strict=True))
-            return ALL_CALLS if traced > TRACED_BYTES * took else ran / took
+            now, traced, tasks = counters()
+            took = now - begun
+            ran = max((ran - before.get(task, 0.0) for task, ran in tasks.items()), default=0.0)
+            return ALL_CALLS if traced - size > TRACED_BYTES * took else ran / took
 
-        before = counters()
+        begun, size, before = counters()
         return share
 
     def busy_share(self, seconds: float) -> float:

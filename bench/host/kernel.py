@@ -113,15 +113,20 @@ def stat_fields(folder: Path) -> list[str]:
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
 
-def demand_seconds(pid: int) -> float | None:
-    """Return the seconds for which the busiest task of a process ran or waited for a CPU; None if
-    unknown. Between the end of the process and its reaping, only its first task is known."""
-    found = []
+def demands(pid: int) -> dict[Path, float]:
+    """Return for each task of a process the seconds for which it ran or waited for a CPU, by its
+    folder. Between the end of the process and its reaping, only its first task is known."""
+    found = {}
     for folder in task_folders(pid):
         with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
             ran, waited, *_ = (folder / "schedstat").read_text().split()
-            found.append((int(ran) + int(waited)) / 1e9)
-    return max(found, default=None)
+            found[folder] = (int(ran) + int(waited)) / 1e9
+    return found
+
+
+def demand_seconds(pid: int) -> float | None:
+    """Return the largest value of `demands`; None if unknown."""
+    return max(demands(pid).values(), default=None)
 
 
 def raise_descriptors() -> None:

@@ -256,11 +256,13 @@ def never_idle(scene: Scene) -> None:
     until = time.monotonic() + BUSY_SECONDS
     one = replace(PAGE, name=f"the guestbook, requested by {AT_ONCE} clients for {BUSY_SECONDS} s,")
 
-    def repeat() -> None:
+    def repeat(number: int) -> None:
+        # Replies at different times, so that there is always a command without a reply.
+        scene.watch.sleep(number * SLOW_MS / 1000 / AT_ONCE)
         while time.monotonic() < until:
             ask(scene, one, ("no-answer", "no-redis"))
 
-    scene.together([repeat] * AT_ONCE)
+    scene.together([partial(repeat, number) for number in range(AT_ONCE)])
 
 
 def parked(scene: Scene) -> None:

@@ -7,9 +7,9 @@ of data from Redis is sent a little later. The proxy prints its port when it lis
 a signal ends it. The delay does not limit the rate, because replies that arrive together also leave
 together.
 
-With `split`, a command with the word `mismatched` gets a reply of a wrong type. The next command on
-that connection gets an additional reply first, as after a timeout. Without `split`, this word has
-no effect.
+With `split`, two words in commands have an effect. A command with `mismatched` gets a reply of a
+wrong type, and the next command on that connection gets an additional reply first, as after a
+timeout. A command with `halved` gets the first half of a reply, and its connection is closed.
 
 After SIGUSR1 the proxy sends false replies. First it closes all connections, so that no false reply
 overtakes a true reply. On new connections no command reaches Redis, and each command gets the next
@@ -40,7 +40,7 @@ WRONG_TYPE_AND_MORE = {b"RPUSH": b"$2\r\nno\r\n:99\r\n", b"GET": b"*0\r\n:99\r\n
 OTHERWISE = b"$2\r\nno\r\n:99\r\n"
 REFUSED = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 NO_REDIS = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
-MISMATCHED, MISMATCH, LATE = b"mismatched", b"*0\r\n", b":99\r\n"
+MISMATCHED, MISMATCH, LATE, HALVED = b"mismatched", b"*0\r\n", b":99\r\n", b"halved"
 HALF = b"*2\r\n$5\r\nhal"
 """The first half of a reply, after which the proxy closes the connection."""
 
@@ -121,6 +121,9 @@ class Proxy:
             if self._split and MISMATCHED in commands:
                 self._mismatched.add(client)
                 send(client, MISMATCH)
+            elif self._split and HALVED in commands:
+                send(client, HALF)
+                shut(client, redis)
             else:
                 send(redis, commands)
             return

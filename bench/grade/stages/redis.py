@@ -31,7 +31,7 @@ from bench.grade.stages.clients import (
 )
 from bench.grade.stages.situations import as_grader, cut_redis, kill_redis, small_buffers
 from bench.load.client import Client, request
-from bench.services.redis_proxy import MISMATCHED
+from bench.services.redis_proxy import HALVED, MISMATCHED
 from bench.services.redis_server import connect
 
 BACK_SECONDS = 5.0
@@ -316,6 +316,19 @@ def mismatched(scene: Scene, follow: Callable[[str], None], names: Sequence[str]
         raise Failed("wrong-reply", f"{seen} it: {failed.seen}") from failed
 
 
+def halved(scene: Scene, follow: Callable[[str], None], names: Sequence[str]) -> None:
+    """Redis closes a connection in the middle of a reply. The server must forget this half."""
+    scene.get(f"/go/{HALVED.decode()}", fault="redis-stops-all")
+    scene.watch.sleep(RETRY_SECONDS)
+    try:
+        scene.together([partial(follow, name) for name in names])
+    except Failed as failed:
+        if failed.fault != "no-answer":
+            seen = "Redis closed a connection in the middle of a reply; afterwards"
+            failed.fault, failed.seen = "redis-not-back", f"{seen} {failed.seen}"
+        raise
+
+
 def false_replies(scene: Scene) -> None:
     """Redis sends false replies for a moment: wrong types, errors, and an incomplete reply.
     Meanwhile the server must show no page and report no remark as saved. Later all pages work."""
@@ -366,6 +379,7 @@ def own_replies(scene: Scene) -> None:
                 raise Failed(fault, f"{seen} (status {answer.status})")
 
     mismatched(scene, follow, list(links))
+    halved(scene, follow, list(links))
     false_replies(scene)
     # The next clients leave before Redis replies.
     leave(scene, *[request("GET", f"/go/{next(iter(links))}")] * LEAVERS, pause=LEAVE_SECONDS)

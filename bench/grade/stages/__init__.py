@@ -29,7 +29,7 @@ _BAD_INPUT = (
     Trial("clients that leave", 5, answering.resets, traced=True),
 )
 _REDIS = (
-    Trial("many requests at once", 2, redis.at_once, redis_delay_ms=redis.SLOW_MS, seconds=3),
+    Trial("many requests at once", 2, redis.at_once, redis_delay_ms=redis.SLOW_MS, seconds=6),
     Trial("each client gets its own reply", 2, redis.own_replies, redis_delay_ms=redis.DELAY_MS),
     Trial("Redis is down", 3, partial(play, check="without Redis"), seconds=4),
     Trial("Redis is back", 2, redis.back, seconds=4),

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import cycle, islice
 
 from bench.grade.building import Expected, word
 from bench.grade.differences import UNAVAILABLE
 from bench.grade.findings import Failed, FaultName
 from bench.grade.inspection import QUIET_SECONDS, redis_connections
 from bench.grade.scene import CLOSE, Scene
-from bench.grade.server import WORKERS, in_words, meanwhile
+from bench.grade.server import in_words, meanwhile
 from bench.grade.stages.clients import (
     FEW,
     PAGE,
@@ -106,32 +105,10 @@ def rejected(scene: Scene) -> None:
 def stopped(scene: Scene) -> None:
     """While Redis does not reply, pages are answered in time. A late reply goes to no client."""
     links = make_links(scene)
-    first, *more = links
+    first = next(iter(links))
     scene.timeout = REPLY_SECONDS
     name = f"/go/{first}, requested while Redis does not reply,"
     one = Expected(name, request("GET", f"/go/{first}", CLOSE), 503)
-    asked = [partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1)
-
-    def is_served(name: str, client: Client | None = None) -> bool:
-        answer = scene.talk(client, b"") if client else scene.get(f"/go/{name}")
-        target = answer.field("Location")
-        if target not in (None, links[name]):
-            seen = f"Redis replied to /go/{first} after its timeout; then /go/{name} led to"
-            raise Failed("wrong-reply", f"{seen} {target} (correct: {links[name]})")
-        return target is not None
-
-    with ExitStack() as stack:
-        with redis_silent(scene):
-            scene.together(asked)
-            # The next commands are for other links, perhaps on the same connections to Redis.
-            scene.watch.sleep(RETRY_SECONDS)
-            names = list(islice(cycle(more), WORKERS if scene.several else 1))
-            later = [request("GET", f"/go/{name}", CLOSE) for name in names]
-            clients = [stack.enter_context(scene.clients(1, data))[0] for data in later]
-            scene.watch.sleep(UNUSED_SECONDS)
-        for name, client in zip(names, clients, strict=True):
-            is_served(name, client)
-    returns(scene, "did not reply for a moment")
     with redis_silent(scene):
         if scene.several:
             leave_while_silent(scene, one)
@@ -139,9 +116,18 @@ def stopped(scene: Scene) -> None:
         with ExitStack() as stack:
             others = meanwhile(lambda: stack.enter_context(scene.clients(1, one.data)), 0.3)
             with others if scene.several else nullcontext():
-                scene.together(asked)
+                scene.together([partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1))
+
+    def is_served(name: str) -> bool:
+        target = scene.get(f"/go/{name}").field("Location")
+        if target not in (None, links[name]):
+            seen = f"Redis replied to /go/{first} after its timeout; then /go/{name} led to"
+            raise Failed("wrong-reply", f"{seen} {target} (correct: {links[name]})")
+        return target is not None
+
     # Request all links at once, to use each Redis connection, until Redis is used again.
-    scene.until(lambda: all(scene.together([partial(is_served, name) for name in links])))
+    names = [partial(is_served, name) for name in links]
+    scene.until(lambda: all(scene.together(names)), BACK_SECONDS)
 
 
 def leave_while_silent(scene: Scene, one: Expected) -> None:

@@ -46,7 +46,9 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
     same = takewhile(lambda pair: pair[0] == pair[1], zip(here, right, strict=False))
     begin = max(0, sum(1 for _ in same) - SHOWN_BEFORE)
     here, right = (one[begin : begin + SHOWN] for one in (here, right))
-    answer = repr(here) if mine else "with no byte"
+    answer = repr(here) if here else "without this line"
+    if its.startswith(mine):
+        answer = f"with only the first {len(mine)} bytes" if mine else "with no byte"
     return Failed(
         fault,
         f"{what} was answered {answer}{end}; {reference} answers {right!r} (bytes that the "

@@ -173,24 +173,28 @@ class Scene(GradedServer):
         *,
         sure: bool | None = None,
         also_in_time: bool = True,
+        also_late: bool = True,
     ) -> Iterator[None]:
         """Report a missing response in the `with` block as this fault. `seen` and `sure`: see
         `Failed`; `sure` None: unchanged. `also_in_time`: whether to report this fault also if the
-        connection ended before the timeout."""
+        connection ended before the timeout; `also_late`: also if it did not end."""
         try:
             yield
         except Failed as failed:
             self.alive()
-            if failed.fault == "no-answer" and (also_in_time or not failed.sure):
+            if failed.fault == "no-answer" and (also_in_time if failed.sure else also_late):
                 failed.fault, failed.seen, failed.port = fault, f"{seen} ({failed.seen})", port
                 failed.sure = failed.sure if sure is None else sure
             raise
 
     @contextlib.contextmanager
-    def control(self, usual: Callable[["Scene"], object], how: str) -> Iterator[None]:
-        """After a failure in the `with` block, call `usual` on a new server without limits: it
-        makes the same requests without this check's situation. If they fail, too, raise their
-        failure, because the situation is not the cause. `how`: e.g. "while no call failed"."""
+    def control(
+        self, usual: Callable[["Scene"], object], how: str, limits: Limits | None = None
+    ) -> Iterator[None]:
+        """After a failure in the `with` block, call `usual` on a new server with the usual limits
+        (or with `limits`): it makes the same requests without this check's situation. If they fail,
+        too, raise their failure, because the situation is not the cause. `how`: e.g. "while no call
+        failed"."""
         same = self.dice.getstate()
         try:
             yield
@@ -200,7 +204,9 @@ class Scene(GradedServer):
             self.stop()
             self.redis.prepare()
             self.dice.setstate(same)
-            new = replace(self.of(self.server), limits=Limits(), trace=None, gives_up="crash")
+            new = replace(
+                self.of(self.server), limits=limits or Limits(), trace=None, gives_up="crash"
+            )
             try:
                 with new.started(), new.guarded():
                     usual(new)

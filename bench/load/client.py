@@ -26,8 +26,12 @@ class NoAnswer(Exception):
     head = b""
 
     def __init__(self, why: str, received: bytes | bytearray, in_time: bool) -> None:
-        super().__init__(f"{why} after {len(received)} bytes")
+        super().__init__(why)
         self.received, self.in_time = bytes(received), in_time
+
+    def __str__(self) -> str:
+        count = f"{len(self.received)} bytes"
+        return f"{self.args[0]} after {f'the head and {count} of the body' if self.head else count}"
 
 
 class NotHttp(NoAnswer):

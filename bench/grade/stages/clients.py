@@ -78,19 +78,21 @@ def exchange(
         if not is_last:
             time.sleep(PIECE_SECONDS)
         while len(answers) < (bisect(ends, end) if is_last or lockstep else 0):
-            answers.append(_next(scene, client, batch, len(answers), faults))
+            how = "in pieces" if cuts else "in one packet"
+            answers.append(_next(scene, client, batch, len(answers), faults, how))
             if answers[-1].closes:
                 return answers
     return answers
 
 
 def _next(
-    scene: Scene, client: Client, batch: Sequence[Expected], number: int, faults: Faults
+    scene: Scene, client: Client, batch: Sequence[Expected], number: int, faults: Faults, how: str
 ) -> Response:
-    """Return the response to request `number` of the batch. Raises Failed for a wrong response."""
+    """Return the response to request `number` of the batch, which was sent as `how` says. Raises
+    Failed for a wrong response."""
     one = batch[number]
     before = ", ".join(each.name for each in batch[:number])
-    named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
+    named = replace(one, name=f"{one.name} after {before}, sent {how},") if before else one
     try:
         answer = scene.talk(client, b"", one.method, faults[0])
     except Failed as failed:

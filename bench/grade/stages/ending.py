@@ -116,7 +116,7 @@ def accepted_later(scene: Scene, faults: Faults) -> None:
             if faults == STOPPED:
                 scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
-        halves = [*(Half(client, one, b"") for client in clients), *held]
+        halves = [*held, *(Half(client, one, b"") for client in clients)]
         finish(scene, halves, faults[0], seen, faults[1])
 
 

@@ -306,7 +306,10 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
     )
     # A thread that serves its first client in a late round uses new memory; a leak grows evenly.
     if max(grown) < 4 * min(grown):
-        raise Failed("memory-leak", seen)
+        # Connections that stay open need memory, too.
+        raise Failed(
+            "descriptor-leak" if useless_descriptors(scene) > SLACK else "memory-leak", seen
+        )
 
 
 def limit(scene: Scene) -> None:
@@ -344,6 +347,8 @@ def halves(scene: Scene, fault: FaultName, limit: str = "") -> None:
     seen = f"{CROWD} clients connected at the same time"
     if failed := Counter(came) - Counter({"200": CROWD}):
         results = ", ".join(f"{n} {what}" for what, n in failed.items())
+        if not limit and all(map(str.isdigit, failed)):
+            fault = "wrong-answer"
         raise Failed(fault, f"{limit}{seen}; results: {results}")
     if share > scene.most_share:
         seen = f"{limit}{seen}; while some of them waited, {in_words(share)}"
@@ -404,7 +409,7 @@ def require_served(scene: Scene, seen: str) -> None:
             raise Failed(fault, served)
 
     with (
-        scene.control(files, "while no call failed"),
+        scene.control(files, "while no call failed", scene.limits),
         scene.unanswered("interrupted-call", seen, sure=False),
     ):
         files(scene, "interrupted-call")

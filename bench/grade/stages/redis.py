@@ -193,7 +193,7 @@ def lost_reply(scene: Scene) -> bool:
         # A new connection waits for the delayed reply to its first command, SELECT.
         executed = scene.until(lambda: saved() is not None, 5 * SLOW_MS / 1000)
         cut_redis(scene)
-        answer = scene.talk(client, b"", fault="redis-stops-all")
+        answer = scene.talk(client, b"", fault="redis-stops-all" if executed else "no-answer")
     scene.watch.sleep(SLOW_MS / 1000)
     require_saved(scene, {one.remark: answer.status}, "repeats-command")
     return executed and answer.status in UNAVAILABLE
@@ -345,7 +345,7 @@ def after_errors(scene: Scene, clients: int) -> None:
     scene.together([lambda: scene.get("/guestbook")] * clients)
     scene.redis.prepare()
     page = replace(PAGE, name="the guestbook, after Redis had replied with errors,")
-    scene.together([lambda: ask(scene, page, ("no-answer", "redis-not-back"))] * clients)
+    scene.together([lambda: ask(scene, page, ("no-answer", "no-redis"))] * clients)
 
 
 def own_replies(scene: Scene) -> None:

@@ -275,7 +275,13 @@ def take(
         statuses = status_of(wrong), status_of(wanted)
         differ = statuses[0] != statuses[1] and not rejects_valid(*statuses)
         if usual and differ and fault not in SPECIFIC:
-            fault = usual
+            needs_redis = b" /g" in others.split(b"\r\n")[0] or verb != b"ask"
+            if statuses[0] in UNAVAILABLE and statuses[1] < 400 and usual == "redis-stops-all":
+                fault = "no-redis"
+            elif needs_redis or not 0 < statuses[0] < 500:
+                fault = usual
+        elif not usual and verb == b"ask" and is_kept and here == b"" != right:
+            fault = "not-kept"
         # On a busy machine the reference server's response may be too late, and a server may close
         # a connection because another client waits.
         waits = pair.same(*(KEPT.sub(b"", one) for one in (here, right)))

@@ -460,7 +460,7 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
         ("redis-stops-all", BAD, UNAVAILABLE, BAD, "redis-stops-all"),
         ("redis-not-back", UNAVAILABLE, GOOD, GOOD, "redis-not-back"),
         ("redis-not-back", BAD, GOOD, BAD, "wrong-answer"),
-        (None, b"", GOOD + b"1x", GOOD + b"2x", "state-left"),
+        (None, b"", GOOD + b"1x", GOOD + b"2x", "not-kept"),
         (None, b"\n" + GOOD, GOOD, b"", "wrong-length"),
         (None, GOOD + OPEN, BODY, b"", "short-write"),
         ("redis-not-back", b"", GOOD, GOOD, "redis-not-back"),

@@ -31,11 +31,11 @@ def load(scene: Scene) -> str:
     cost, late = _loaded(scene)
     seven = [name for name in discover(ROOT)[:7] if (ROOT / name).exists()]
     others = {name: _loaded(of_project(scene, name))[0] for name in seven}
-    place = 1 + sum(other < cost for other in others.values())
+    rank = 1 + sum(other < cost for other in others.values())
     dearest = max(others, key=lambda name: others[name])
     middle = statistics.median(others.values())
     told = (
-        f"{cost:.0f} us of CPU time per request: place {place} of {len(others) + 1}; median of the "
+        f"{cost:.0f} us of CPU time per request: rank {rank} of {len(others) + 1}; median of the "
         f"seven servers: {middle:.0f} us; most expensive: {dearest} with {others[dearest]:.0f} us"
     )
     if cost > DEAR_RATIO * others[dearest]:

@@ -140,7 +140,7 @@ def test_the_copy_is_a_project_of_its_own(tmp_path: Path) -> None:
     for words in (["fault", "01"], ["fault", "14", "--hint", "1"]):
         done = run(own, *words, cwd=copy.parent, status=None)
         assert done.returncode != 0
-        assert done.stderr.strip().endswith(f"run it in the original folder: {ROOT}")
+        assert done.stderr.strip().endswith(f"in the original folder: {ROOT}")
 
 
 def test_a_deleted_file_does_not_stop_a_copy(

@@ -3,7 +3,6 @@
 bytes differ."""
 
 import re
-from collections.abc import Iterator
 from itertools import takewhile
 
 from bench.grade.findings import Failed, FaultName
@@ -43,8 +42,7 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
     differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
     # Different bytes of a body explain more than a different Content-Length.
     here, right = next((one for one in differ if b"Content-Length: " not in one[0]), differ[0])
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(here, right, strict=False))
-    begin = max(0, sum(1 for _ in same) - SHOWN_BEFORE)
+    begin = max(0, same_bytes(here, right) - SHOWN_BEFORE)
     here, right = (one[begin : begin + SHOWN] for one in (here, right))
     answer = repr(here) if here else "without this line"
     if its.startswith(mine):
@@ -74,13 +72,13 @@ def cause(data: bytes, mine: bytes, its: bytes, later: bool = False) -> FaultNam
     if correct and (extra := received.removeprefix(correct)) != received:
         is_response = STATUS_LINE.match(extra) or data.startswith(b"HEAD ")
         return "wrong-answer" if is_response else "wrong-length"
-    begin = begin_of(correct, sum(1 for _ in common(received, correct)))
+    begin = begin_of(correct, same_bytes(received, correct))
     found = received[begin:]
     if (begin or later) and found.find(b"HTTP/1.", 0, STRAY) > 0:
         return "wrong-length"
     here, right = (Response.of(first_of(one[begin:])) for one in (received, correct))
     if here:
-        needs_redis = not begin and b" /g" in data.split(b"\r\n")[0]
+        needs_redis = not begin and asks_redis(data)
         was_reset = resets(mine, its)
         return cause_in_response(here, right, needs_redis, was_reset) if right else "wrong-answer"
     missing: FaultName = "loses-pipelined" if begin and not found else "no-answer"
@@ -120,9 +118,15 @@ def cause_in_response(
     return next((name for holds, name in found if holds), "wrong-answer")
 
 
-def common(one: bytes, other: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of equal bytes at the beginning of both."""
-    return takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+def same_bytes(one: bytes, other: bytes) -> int:
+    """Return the number of equal bytes at the beginning of both."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def asks_redis(data: bytes) -> bool:
+    """Return whether a request is for the guestbook or for a short link."""
+    return b" /g" in data.split(b"\r\n")[0]
 
 
 def begin_of(received: bytes, place: int) -> int:

@@ -19,7 +19,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from redis import Redis
 
-from bench.grade.differences import OPEN, UNAVAILABLE, cause, difference
+from bench.grade.differences import OPEN, UNAVAILABLE, asks_redis, cause, difference
 from bench.grade.findings import Failed, FaultName
 from bench.grade.inspection import can_look, require_closed, useless_descriptors
 from bench.grade.sandbox import REDIS_PASSWORD, apart, confined
@@ -275,7 +275,7 @@ def take(
         statuses = status_of(wrong), status_of(wanted)
         differ = statuses[0] != statuses[1] and not rejects_valid(*statuses)
         if usual and differ and fault not in SPECIFIC:
-            needs_redis = b" /g" in others.split(b"\r\n")[0] or verb != b"ask"
+            needs_redis = asks_redis(others) or verb != b"ask"
             if statuses[0] in UNAVAILABLE and statuses[1] < 400 and usual == "redis-stops-all":
                 fault = "no-redis"
             elif needs_redis or not 0 < statuses[0] < 500:

@@ -82,6 +82,19 @@ def begun_by_strace(path: Path) -> tuple[str, ...]:
     return ("strace", "-DDD", "-f", "-qq", "-o", str(path), "--")
 
 
+def _sleeps(pids: list[int], alone: bool) -> dict[Path, int]:
+    """Return how often each thread of these processes, or with `alone` each first thread, has
+    slept or stopped (proc_pid_status(5))."""
+    threads = [Path(f"/proc/{pid}/task/{pid}") for pid in pids]
+    if not alone:
+        threads = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
+    texts = {task: (task / "status").read_text(encoding="ascii") for task in threads}
+    return {
+        task: int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+        for task, text in texts.items()
+    }
+
+
 class Trace:
     """An strace(1) that is attached to a server until the server ends."""
 
@@ -93,8 +106,16 @@ class Trace:
         follow = [] if alone else ["-f"]
         words = ["strace", *follow, *options, "-qq", "-o", str(path)]
         words += [f"-p{pid}" for pid in pids]
+        before = _sleeps(pids, alone)
         self._process = subprocess.Popen(guarded(words), stderr=subprocess.PIPE)
-        wait_until(lambda: all(is_traced(pid) for pid in pids), "strace is attached")
+        # A thread has a tracer before it is stopped, and its calls are traced only after that. It
+        # stops twice: when strace interrupts its call, and when the call begins again (ptrace(2)).
+        wait_until(
+            lambda: all(
+                count >= before.get(task, 0) + 2 for task, count in _sleeps(pids, alone).items()
+            ),
+            "strace is attached",
+        )
 
     def calls(self) -> Counter[str]:
         """Wait for the end of the server; return how often it made each call."""

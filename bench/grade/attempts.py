@@ -29,7 +29,7 @@ from bench.grade.inspection import require_restored
 from bench.grade.sandbox import REDIS_LIMITS, Limits
 from bench.grade.scene import Scene
 from bench.grade.server import ENDED_BY, LOOK_SECONDS
-from bench.grade.threads import kept_lock
+from bench.grade.threads import ASLEEP, kept_lock
 from bench.host.process import StartError
 from bench.host.programs import call_name
 from bench.host.signals import SignalWatch
@@ -48,7 +48,6 @@ KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
 """Calls whose refusal cannot cause a failure; the report only mentions the refusal."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
-PROC = "/proc/PID/task/TID/syscall: thread, call"
 
 
 @dataclass(frozen=True)
@@ -151,6 +150,8 @@ class CheckRunner:
                 return None
             if check.time_scale > 1 and failed.fault in ("no-answer", "wrong-answer"):
                 failed.sure = False
+            if failed.is_cut and failed.fault in ("no-answer", "loses-pipelined"):
+                failed.fault = "short-write"
             return Attempt("", failed, excerpt(trace, failed) if trace else ())
         finally:
             self.took.append((time.monotonic() - begun, check))
@@ -249,7 +250,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool) -> Failed:
         return failed
     if locked := () if waits_idle else failed.locked or kept_lock(scene.pids()):
         seen = f"{failed.seen}; threads of the server that wait for the same lock: {len(locked)}"
-        return Failed("lock-kept", seen, proof=(PROC, locked))
+        return Failed("lock-kept", seen, proof=(ASLEEP, locked))
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
     if "futex" in refused and waits_for_redis(scene):
         seen = (

@@ -105,6 +105,8 @@ class Failed(Exception):
     """The port of the server's Redis, to name the connections to Redis in a trace."""
     locked: Sequence[str] = ()
     """The threads that waited for the same lock when no response came (`kept_lock`)."""
+    is_cut: bool = False
+    """Whether the head of the response arrived, but not the whole body."""
     afterwards: bool = False
     """Whether the server failed after the check had passed, or also without the check's special
     conditions. Then a fault that an earlier check has found counts as a consequence."""

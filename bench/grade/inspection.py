@@ -17,6 +17,7 @@ from bench.grade.building import Expected
 from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.server import IDLE_END_SECONDS, WORKERS, fault_of_end, is_zombie
+from bench.grade.threads import ASLEEP, idle_threads
 from bench.host.accounting import rusage_of_reaped
 from bench.host.kernel import cpu_ticks, difference
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
@@ -271,8 +272,12 @@ def require_capacity(
                     answer = scene.talk(client, b"\r\n")
             except Failed as failed:
                 if failed.fault == fault:
+                    idle, served = idle_threads(scene.pids()), len(held) - number + 1
                     stack.close()
                     require_end_of_head(scene)
+                    if len(idle) > served:  # so some of these threads do not serve a client
+                        failed.seen += f"; threads that slept: {len(idle)}"
+                        failed.fault, failed.proof = "lost-wakeup", (ASLEEP, idle)
                 raise
             client.close()
             if answer.status != 200 and path == "/guestbook":

@@ -117,9 +117,9 @@ class Scene(GradedServer):
             answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:
             self.alive()
-            received, in_time = b"", False
+            received, in_time, is_cut = b"", False, False
             if isinstance(error, NoAnswer):
-                received, in_time = error.received, error.in_time
+                received, in_time, is_cut = error.received, error.in_time, bool(error.head)
             if (extra := received.find(b"HTTP/1.")) > 0:
                 raise Failed(
                     "wrong-length",
@@ -131,7 +131,7 @@ class Scene(GradedServer):
             is_line = b" HTTP/1." in first  # otherwise the data are a later part of a request
             asked = f"`{first[:60].decode('latin-1')}`: " if is_line else ""
             fault = "bad-head" if isinstance(error, NotHttp) else fault
-            failed = Failed(fault, f"{asked}{error}", client.port, sure=in_time)
+            failed = Failed(fault, f"{asked}{error}", client.port, sure=in_time, is_cut=is_cut)
             failed.locked = () if in_time else kept_lock(self.pids())
             raise failed from error
         strange = next((line for line in answer.head.split(b"\r\n") if _STRANGE.search(line)), None)

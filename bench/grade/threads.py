@@ -15,13 +15,15 @@ from bench.stations.footprint import tasks_of
 
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
 STUCK_SECONDS = 0.8
+ASLEEP = "/proc/PID/task/TID/syscall: thread, the call in which it sleeps"
+"""The origin of the lines that the functions return."""
 _WAITS = re.compile(r"accept|p?poll|epoll_p?wait|p?select")
 
 
 def kept_lock(pids: Sequence[int]) -> list[str]:
-    """Return a line for each thread that still waits for the same mutex after STUCK_SECONDS. Only
-    the mutex with the most waiting threads counts. While the number of waiting threads falls, the
-    mutexes are only busy, and the function waits longer."""
+    """Return a line for each thread that has waited for the same mutex for STUCK_SECONDS without
+    waking up. Only the mutex with the most waiting threads counts. While the number of waiting
+    threads falls, the mutexes are only busy, and the function waits longer."""
     after = _waits_for_locks(pids)
     while before := after:
         time.sleep(STUCK_SECONDS)
@@ -29,8 +31,9 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
         if len(after) >= len(before):
             break
     lines: dict[int, list[str]] = defaultdict(list)
-    for thread, mutex in before.items():
-        if after.get(thread) == mutex:
+    for thread, (mutex, sleeps) in before.items():
+        # If the thread woke up, somebody had released the mutex.
+        if after.get(thread) == (mutex, sleeps):
             call = f"futex({mutex:#x}, FUTEX_WAIT, 2, NULL)"
             lines[mutex].append(f"{thread} {call} <has not returned>")
     return max(lines.values(), key=len, default=[])
@@ -56,15 +59,32 @@ def _line(thread: int, call: str) -> str:
     return f"{thread} {call}( <has not returned>"
 
 
-def _waits_for_locks(pids: Sequence[int]) -> dict[int, int]:
-    """Return the address of the mutex for which each thread waits, by thread. The C library uses
-    FUTEX_WAIT with CONTENDED only for locks, not for condition variables or semaphores."""
-    found = {}
-    for thread, name, (address, operation, value, timeout, *_) in _calls(_tasks(pids)):
-        kind = operation & ~FUTEX_PRIVATE_FLAG
-        if name == "futex" and (kind, value, timeout) == (FUTEX_WAIT, CONTENDED, 0):
-            found[thread] = address
-    return found
+def _waits_for_locks(pids: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Return the address of the mutex for which each thread waits, and how often the thread has
+    slept, by thread."""
+    sleeps = wake_ups(pids)
+    return {
+        thread: (arguments[0], sleeps.get(thread, 0))
+        for thread, name, arguments in _calls(_tasks(pids))
+        if name == "futex" and _is_for_lock(arguments)
+    }
+
+
+def _is_for_lock(arguments: tuple[int, ...]) -> bool:
+    """Return whether a futex call waits for a mutex. The C library uses FUTEX_WAIT with CONTENDED
+    only for locks, not for condition variables or semaphores."""
+    _, operation, value, timeout, *_ = arguments
+    return (operation & ~FUTEX_PRIVATE_FLAG, value, timeout) == (FUTEX_WAIT, CONTENDED, 0)
+
+
+def idle_threads(pids: Sequence[int]) -> list[str]:
+    """Return a line for each thread, except the first of each process, that sleeps until another
+    thread signals a condition variable or a semaphore."""
+    return [
+        _line(thread, name)
+        for thread, name, arguments in _calls(_tasks(pids))
+        if name == "futex" and thread not in pids and not _is_for_lock(arguments)
+    ]
 
 
 def _tasks(pids: Sequence[int]) -> Iterator[Path]:

@@ -22,7 +22,7 @@ from bench.grade.building import Expected, SeededSite, word
 from bench.grade.findings import Failed, FaultName
 from bench.grade.scene import CLOSE, FORM, SMALL_BUFFER, Scene
 from bench.grade.server import TIMEOUT, WORKERS, meanwhile
-from bench.grade.threads import sleeping
+from bench.grade.threads import ASLEEP, sleeping
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
 
@@ -275,22 +275,34 @@ def hold(scene: Scene, count: int, page: Expected | None = None) -> Iterator[lis
 
 
 def finish(
-    scene: Scene, held: Sequence[Half], fault: FaultName, seen: str, wrong: FaultName | None = None
+    scene: Scene,
+    held: Sequence[Half],
+    fault: FaultName,
+    seen: str,
+    wrong: FaultName | None = None,
+    *,
+    may_end: bool = True,
 ) -> None:
     """Let clients send the rest of their requests, and close. Raises Failed unless each client gets
-    a response. `seen`: the actions before; `wrong`: the fault if a response is wrong."""
+    a response. `seen`: the actions before; `wrong`: the fault if a response is wrong; `may_end`:
+    whether `fault` also explains a connection that ends without a response."""
     for number, half in enumerate(held, 1):
         what = f"{seen}; number {number} of {len(held)} clients got no complete response"
-        complete(scene, half, fault, what, wrong)
+        complete(scene, half, fault, what, wrong, may_end=may_end)
         half.client.close()
 
 
 def complete(
-    scene: Scene, half: Half, fault: FaultName, seen: str, wrong: FaultName | None = None
+    scene: Scene,
+    half: Half,
+    fault: FaultName,
+    seen: str,
+    wrong: FaultName | None = None,
+    *,
+    may_end: bool = True,
 ) -> None:
     """Let a client send the rest of its request. The arguments are as for `finish`."""
     client, one, rest, since = half
-    may_end = fault != "few-at-once"  # the limit of clients does not disconnect them
     doubtful = False if wrong else None
     with scene.unanswered(fault, seen, client.port, sure=doubtful, also_in_time=may_end):
         answer = scene.talk(client, rest)
@@ -337,7 +349,8 @@ def others(scene: Scene) -> str | None:
     if scene.stalled_by == "none" and alone:
         with hold(scene, TOGETHER) as held:
             seen = f"{TOGETHER} clients sent half a request, and the last one sent the rest first"
-            finish(scene, held[::-1], "few-at-once", seen)
+            # A limit of clients does not disconnect them.
+            finish(scene, held[::-1], "few-at-once", seen, may_end=False)
     # More clients than the usual table sizes (64, 100, 256, 1024).
     crowd(scene, 1100, SETTLE_SECONDS, "fails-under-load")
     return f"{silent + slow} silent or slow, {len(paths)} others served in {took:.2f} s"
@@ -396,8 +409,7 @@ def burst(scene: Scene) -> None:
                 )
                 if failed.sure or scene.is_busy(WATCHED_SECONDS):
                     raise Failed("fails-under-load", seen, client.port, failed.sure) from failed
-                where = "/proc/PID/task/TID/syscall: thread, the call in which it sleeps"
-                proof = where, sleeping(scene.pids())
+                proof = ASLEEP, sleeping(scene.pids())
                 raise Failed("lost-wakeup", seen, client.port, proof=proof) from failed
     in_order(scene)
 

@@ -257,8 +257,7 @@ def act(pair: Pair, situation: Situation) -> None:
 def take(
     pair: Pair, actors: tuple[Actor, Actor], line: bytes, usual: FaultName | None = None
 ) -> None:
-    """Perform a step. Raises Failed if the servers send different bytes. `usual`: the fault of a
-    wrong status or a missing response, unless the difference shows the cause."""
+    """Perform a step. Raises Failed if the servers send different bytes. `usual`: see `named`."""
     verb, _, words = line.partition(b" ")
     first, _, others = words.partition(b" ")
     its, mine = (actor.step(verb.decode()) for actor in reversed(actors))
@@ -267,40 +266,45 @@ def take(
         return
     is_kept = first in actors[0].clients
     right, here = its(first, others) or b"", mine(first, others) or b""
-    if not pair.same(here, right):
-        pair.mine.alive()
-        wrong, wanted = Response.of(here), Response.of(right)
-        # The client's side is still open, so an open connection is no fault here.
-        fault = cause(others, here.removesuffix(OPEN), right.removesuffix(OPEN), is_kept)
-        statuses = status_of(wrong), status_of(wanted)
-        differ = statuses[0] != statuses[1] and not rejects_valid(*statuses)
-        if usual and differ and fault not in SPECIFIC:
-            needs_redis = asks_redis(others) or verb != b"ask"
-            if statuses[0] in UNAVAILABLE and statuses[1] < 400 and usual == "redis-stops-all":
-                fault = "no-redis"
-            elif needs_redis or not 0 < statuses[0] < 500:
-                fault = usual
-        elif not usual and verb == b"ask" and is_kept and here == b"" != right:
-            fault = "not-kept"
-        # On a busy machine the reference server's response may be too late, and a server may close
-        # a connection because another client waits.
-        waits = pair.same(*(KEPT.sub(b"", one) for one in (here, right)))
-        step = in_words(verb, first.decode(), others)
-        late = right == b"" or right.endswith(OPEN)
-        failed = difference(step, fault, here, right, sure=not (late or waits))
-        # A new connection may get another worker, whose Redis connection may work.
-        explained = status_of(wrong) in UNAVAILABLE or (fault == usual == "redis-not-back")
-        if (
-            verb == b"ask"
-            and is_kept
-            and not explained
-            and fault not in ("short-write", "not-kept")
-        ):
-            alone = Response.of(responses(pair.mine, Sent([others])))
-            if is_like(alone, wanted) and not is_like(alone, wrong):
-                failed.fault = "state-left"
-                failed.seen += "; on a new connection the same request is answered correctly"
-        raise failed
+    if pair.same(here, right):
+        return
+    pair.mine.alive()
+    fault = named(verb, others, here, right, is_kept, usual)
+    # On a busy machine the reference server's response may be too late, and a server may close
+    # a connection because another client waits.
+    waits = pair.same(*(KEPT.sub(b"", one) for one in (here, right)))
+    late = right == b"" or right.endswith(OPEN)
+    step = in_words(verb, first.decode(), others)
+    failed = difference(step, fault, here, right, sure=not (late or waits))
+    # A new connection may get another worker, whose Redis connection may work.
+    status = status_of(Response.of(here))
+    explained = status in UNAVAILABLE or fault in ("short-write", "not-kept")
+    if verb == b"ask" and is_kept and not explained and fault != "redis-not-back":
+        wrong, wanted, alone = map(Response.of, (here, right, responses(pair.mine, Sent([others]))))
+        if is_like(alone, wanted) and not is_like(alone, wrong):
+            failed.fault = "state-left" if here else "not-kept"
+            failed.seen += "; on a new connection the same request is answered correctly"
+    raise failed
+
+
+def named(
+    verb: bytes, data: bytes, here: bytes, right: bytes, is_kept: bool, usual: FaultName | None
+) -> FaultName:
+    """Return the fault of the response `here` to `data` if `right` is correct. `is_kept`: whether
+    the connection has had other responses; `usual`: the fault of a wrong status or a missing
+    response, unless the difference shows the cause."""
+    # The client's side is still open, so an open connection is no fault here.
+    fault = cause(data, here.removesuffix(OPEN), right.removesuffix(OPEN), is_kept)
+    status, wanted = (status_of(Response.of(one)) for one in (here, right))
+    if usual is None:
+        has_ended = verb == b"ask" and is_kept and here == b"" != right
+        return "not-kept" if has_ended else fault
+    if status == wanted or rejects_valid(status, wanted) or fault in SPECIFIC:
+        return fault
+    if status in UNAVAILABLE and wanted < 400 and usual == "redis-stops-all":
+        return "no-redis"
+    needs_redis = asks_redis(data) or verb != b"ask"
+    return usual if needs_redis or not 0 < status < 500 else fault
 
 
 def in_words(verb: bytes, client: str, data: bytes) -> str:

@@ -29,6 +29,7 @@ SMALL_BUFFER = 16_384
 """The receive buffer of a slow client in bytes."""
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """Bytes that no line of a head may have (RFC 9110, section 5.5)."""
+_REQUEST_LINE = re.compile(rb"[A-Z]+ \S+ HTTP/1\.[^\r]*")
 Found = TypeVar("Found")
 
 
@@ -127,9 +128,9 @@ class Scene(GradedServer):
                     f"response: {received[: min(extra, 40)]!r}",
                     client.port,
                 ) from error
-            first = data.split(b"\r\n", 1)[0]
-            is_line = b" HTTP/1." in first  # otherwise the data are a later part of a request
-            asked = f"`{first[:60].decode('latin-1')}`: " if is_line else ""
+            # If there is no request line, the data are a later part of a request.
+            first = _REQUEST_LINE.match(data)
+            asked = f"`{first[0][:60].decode('latin-1')}`: " if first else ""
             fault = "bad-head" if isinstance(error, NotHttp) else fault
             failed = Failed(fault, f"{asked}{error}", client.port, sure=in_time, is_cut=is_cut)
             failed.locked = () if in_time else kept_lock(self.pids())

@@ -93,7 +93,7 @@ class Sent(NamedTuple):
         ended = not mine.endswith(OPEN)
         if self.fault == "state-left" and fault == "loses-pipelined" and ended:
             fault = "not-kept"
-        elif self.fault and fault != "not-kept":
+        elif self.fault and (fault != "not-kept" or self.fault == "one-recv"):
             fault = self.fault
         return difference(str(self), fault, mine, its, sure)
 

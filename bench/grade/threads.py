@@ -32,7 +32,7 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
             break
     lines: dict[int, list[str]] = defaultdict(list)
     for thread, (mutex, sleeps) in before.items():
-        # If the thread woke up, somebody had released the mutex.
+        # If the thread woke up, another thread had released the mutex.
         if after.get(thread) == (mutex, sleeps):
             call = f"futex({mutex:#x}, FUTEX_WAIT, 2, NULL)"
             lines[mutex].append(f"{thread} {call} <has not returned>")

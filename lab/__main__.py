@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -60,11 +60,9 @@ sudo scripts/lab down{name}             end the lab""")
 
 def _down(options: argparse.Namespace) -> int:
     with state.locked():
-        removed = remains.clear(options.name)
-    if any(removed):
-        print(f"lab '{options.name}': removed ({removed.processes} processes ended)")
-    else:
-        print(f"lab '{options.name}': nothing to remove")
+        killed = remains.clear(options.name)
+    done = "nothing to remove" if killed is None else f"removed ({killed} processes ended)"
+    print(f"lab '{options.name}': {done}")
     return 0
 
 
@@ -182,7 +180,7 @@ def show(name: str) -> bool:
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     for row in rows:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
-    for remark in [*_remarks(known), *_warnings(known)]:
+    for remark in _remarks(known):
         print(remark)
     return known.keeper.alive and all(one.alive for one in known.hosts.values())
 
@@ -203,43 +201,37 @@ def _row(known: Known, host: LabHost) -> tuple[str, ...]:
     )
 
 
-def _remarks(known: Known) -> list[str]:
-    lines = []
-    if known.limited_reason and any(host.share for host in known.plan.hosts):
-        lines.append(f"Each host has one CPU; the shares do not apply: {known.limited_reason}.")
-    asked = (("delay", known.plan.delay), ("rate", known.plan.rate))
-    link = [f"{what} {much}" for what, much in asked if much]
-    if link:
-        lines.append(f"Applied to the packets that each host sends: {', '.join(link)}.")
-    if known.read_only:
-        lines.append(f"Read-only on the hosts: {', '.join(known.read_only)}")
-    if known.unseen:
-        lines.append(f"Not visible on the hosts: {', '.join(known.unseen)}")
-    return lines
-
-
-def _warnings(known: Known) -> list[str]:
-    """Return a warning for each reason why hosts may get less CPU time than the table shows."""
+def _remarks(known: Known) -> Iterator[str]:
+    """Yield what the table does not show, and each reason why hosts may get less CPU time."""
     hosts = known.plan.hosts
+    if known.limited_reason and any(host.share for host in hosts):
+        yield f"Each host has one CPU; the shares do not apply: {known.limited_reason}."
+    asked = (("delay", known.plan.delay), ("rate", known.plan.rate))
+    link = ", ".join(f"{what} {much}" for what, much in asked if much)
+    if link:
+        yield f"Applied to the packets that each host sends: {link}."
+    if known.read_only:
+        yield f"Read-only on the hosts: {', '.join(known.read_only)}"
+    if known.unseen:
+        yield f"Not visible on the hosts: {', '.join(known.unseen)}"
     servers = Counter[int]()
     for one in hosts:
         if one.group == "zerohttpd" and one.share and known.groups[one.name]:
             servers[one.cpu] += one.share
-    lines = [
-        f"Warning: the shares of the servers on CPU {cpu} add up to {percent} %: under "
-        "load no server gets its whole share."
-        for cpu, percent in servers.items()
-        if percent > 100
-    ]
-    for other in sorted({*state.labs()} - {known.plan.name}):
+    for cpu, percent in servers.items():
+        if percent > 100:
+            yield (
+                f"Warning: the shares of the servers on CPU {cpu} add up to {percent} %: under "
+                "load no server gets its whole share."
+            )
+    for name in sorted({*state.labs()} - {known.plan.name}):
         with suppress(LabError):  # only root may read the lab of another user
-            its = state.load(other)
-            if its and its.keeper.alive:
-                both = {host.cpu for host in hosts} & {host.cpu for host in its.plan.hosts}
+            other = state.load(name)
+            if other and other.keeper.alive:
+                both = {host.cpu for host in hosts} & {host.cpu for host in other.plan.hosts}
                 if both:
                     numbers = ", ".join(map(str, sorted(both)))
-                    lines.append(f"Warning: the lab '{other}' uses the same CPUs: {numbers}.")
-    return lines
+                    yield f"Warning: the lab '{name}' uses the same CPUs: {numbers}."
 
 
 def _family(pid: int) -> list[int]:

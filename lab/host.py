@@ -7,16 +7,19 @@ sshd also reaps orphans.
 """
 
 import os
+import re
 import resource
 import signal
 import socket
 import subprocess
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
 
-from lab import files, kernel, limits, state
+from lab import kernel, limits, state
 from lab.plan import LabError, LabHost, LabPlan, bits_per_second
 
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
@@ -47,34 +50,36 @@ PidFile none
 """
 
 
-def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) -> NoReturn:
-    """Turn this process, the first of a new PID namespace, into the host.
+def become(
+    plan: LabPlan, host: LabHost, groups: list[str], carried: list[str], keeper: Connection
+) -> NoReturn:
+    """Turn this process, the first of a new PID namespace, into the host. `carried`: the mounts
+    that the host gets.
 
-    Send `keeper` the PID that the process has outside of the lab, and wait for the answer; then
-    eth0 exists. Just before the start of sshd, send the root's device and the read-only folders.
+    Just before the start of sshd, send `keeper` the PID that the process has outside of the lab,
+    the device of the root, and the read-only folders.
     """
     os.setsid()
     limits.join(groups, host.cpu)
+    outside, switch = kernel.number_outside(), os.open("/proc/self/ns/net", os.O_RDONLY)
     kernel.unshare(NEW)
     socket.sethostname(host.name)
     kernel.set_domain(state.mark_of(plan.name))
-    keeper.send(kernel.number_outside())
-    keeper.recv()
-    _ip("link set lo up", f"address add {host.address}/24 dev eth0", "link set eth0 up")
+    # Versions of ip interpret a PID differently, so `netns` gets a path.
+    _ip(
+        "link set lo up",
+        f"link add eth0 type veth peer name {host.name} netns /proc/{outside}/fd/{switch}",
+        f"address add {host.address}/24 dev eth0",
+        "link set eth0 up",
+    )
     shape(plan.delay, plan.rate)
 
     key = state.host_key(plan, host).read_text()
     public = Path(plan.folder, "key.pub").read_text()
     log = os.open(Path(plan.folder, f"{host.name}.log"), os.O_WRONLY | os.O_CREAT, 0o644)
-    carried = files.view(plan).carried
-    stage = f"{plan.folder}/stage"
-    root = files.make_root(stage)
-    _change_root(root)
-    read_only = files.fill_root(stage, groups, carried)
-    kernel.detach(files.MACHINE)
-    files.MACHINE.rmdir()
+    read_only = _change_files(f"{plan.folder}/stage", groups, carried)
     _settle(plan, host, key, public)
-    keeper.send((root_device(), read_only))
+    keeper.send((outside, root_device(), read_only))
     _start_sshd(log)
 
 
@@ -83,20 +88,18 @@ def root_device() -> int:
     return Path("/").stat().st_dev
 
 
-def _change_root(root: Path) -> None:
-    """Make the folder the root of this mount namespace, and move the old root into /run."""
-    old = root / files.MACHINE.relative_to("/")
-    kernel.run(["pivot_root", root, old])
-    os.chdir("/")
-
-
 def _settle(plan: LabPlan, host: LabHost, key: str, public: str) -> None:
     """Write the host's files that must differ from the machine's files."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
     lines += [f"{each.address} {each.name}" for each in plan.hosts]
-    _replace(Path("/etc/hosts"), "\n".join(lines) + "\n")
-    _replace(Path("/etc/hostname"), host.name + "\n")
-    _unlock_root(Path("/etc/shadow"))
+    for file, text in (("/etc/hosts", "\n".join(lines)), ("/etc/hostname", host.name)):
+        Path(file).unlink(missing_ok=True)
+        Path(file).write_text(f"{text}\n")
+    shadow = Path("/etc/shadow")
+    if shadow.exists():
+        # sshd without PAM rejects a locked account ("!"), so root's password becomes "*".
+        unlocked = "root:*:19000:0:99999:7:::"
+        shadow.write_text(re.sub(r"^root:.*", unlocked, shadow.read_text(), flags=re.MULTILINE))
     for name in SHELL_START:
         with suppress(OSError):
             Path("/root", name).unlink()
@@ -108,20 +111,6 @@ def _settle(plan: LabPlan, host: LabHost, key: str, public: str) -> None:
     (SETTINGS / "host_key").write_text(key)
     (SETTINGS / "authorized_keys").write_text(public)
     (SETTINGS / "sshd_config").write_text(SSHD_CONFIG)
-
-
-def _replace(file: Path, text: str) -> None:
-    file.unlink(missing_ok=True)
-    file.write_text(text)
-
-
-def _unlock_root(shadow: Path) -> None:
-    """Make root's password "*", because sshd without PAM rejects a locked account ("!")."""
-    if not shadow.exists():
-        return
-    lines = shadow.read_text().splitlines()
-    kept = ["root:*:19000:0:99999:7:::" if line.startswith("root:") else line for line in lines]
-    shadow.write_text("\n".join(kept) + "\n")
 
 
 def _start_sshd(log: int) -> NoReturn:
@@ -166,17 +155,9 @@ def make_switch(plan: LabPlan) -> None:
     )
 
 
-def connect(host: str, pid: int) -> None:
-    """Connect the bridge to the network namespace of a process, and make eth0 there.
-
-    `pid`: the PID that the process has in the PID namespace of /proc.
-    """
-    # Use the path, because versions of ip interpret a PID differently: old versions in their own
-    # PID namespace, versions since 2025 in the PID namespace of /proc.
-    _ip(
-        f"link add {host} type veth peer name eth0 netns /proc/{pid}/ns/net",
-        f"link set {host} master br0 up",
-    )
+def connect(hosts: Sequence[LabHost]) -> None:
+    """Connect the hosts' interfaces, in the keeper's network namespace, to the bridge."""
+    _ip(*(f"link set {host.name} master br0 up" for host in hosts))
 
 
 def shape(delay: str | None, rate: str | None) -> None:
@@ -205,3 +186,128 @@ def _tc(option: str, kind: str, rest: str) -> None:
         )
     if done.returncode != 0:
         raise LabError(f"{option}: tc: {kernel.first_line(done.stderr)}")
+
+
+# ---- Files: a read-only view of the machine's files with a private layer for changes ----
+#
+# The view and the layer are an overlay: a host reads the machine's files, and its first write to a
+# file makes a copy in memory that only this host sees. An overlay covers one file system without
+# its submounts, so each file system that hosts need has its own overlay.
+
+LAYER_SIZE = "2g"
+"""The limit of a host's changes to the machine's files. Only written data use memory."""
+TEMPORARY_SIZE = "1g"
+
+MACHINE = Path("/run/machine")
+"""The mount point of the machine's root while a host is being set up."""
+
+SYSTEM_FOLDERS = (
+    *("/etc", "/home", "/opt", "/root", "/srv", "/usr", "/usr/local"),
+    *("/var", "/var/cache", "/var/lib", "/var/log"),
+)
+
+OWN = ("/dev", "/proc", "/run", "/sys", "/tmp")
+"""Each host has its own instance of these folders."""
+
+FILE_SYSTEMS = ("btrfs", "exfat", "ext", "f2fs", "fuseblk", "nfs", "ntfs", "vfat", "xfs", "zfs")
+"""The types of file systems that store files on a disk or a server begin with these words. `status`
+lists mounts of these types that are missing on hosts."""
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+def mounts_of(plan: LabPlan) -> tuple[list[str], list[str]]:
+    """Return this machine's mounts that a host gets in addition to `/`, and those that are not
+    visible there."""
+    python = (os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix))
+    needed = (*SYSTEM_FOLDERS, plan.project, plan.home, *python)
+    found = ((str(path), kind) for path, kind, _ in kernel.mounts())
+    mounts = {path: kind for path, kind in found if path != "/" and _is_plain(path)}
+    carried = {path for path in mounts if any(Path(one).is_relative_to(path) for one in needed)}
+    if not _is_plain(plan.project):
+        # A host has its own folders OWN, so a project in one of them, e.g. /tmp, must be added.
+        carried.add(plan.project)
+    stored = {path for path, kind in mounts.items() if kind.startswith(FILE_SYSTEMS)}
+    return sorted(carried), sorted(filter(os.path.isdir, stored - carried))
+
+
+def _is_plain(path: str) -> bool:
+    return not any(Path(path).is_relative_to(own) for own in OWN)
+
+
+def _change_files(stage: str, groups: list[str], carried: list[str]) -> list[str]:
+    """Change this mount namespace to the host's files. Return the read-only folders."""
+    kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
+    kernel.mount("tmpfs", stage, "tmpfs", options=f"size={LAYER_SIZE},mode=755")
+    root = Path(stage, "root")
+    root.mkdir()
+    _overlay("/", root, Path(stage))
+    _tmpfs(root / "run", "size=64m,mode=755")
+    old = root / MACHINE.relative_to("/")
+    old.mkdir()
+    kernel.run(["pivot_root", root, old])
+    os.chdir("/")
+    kernel.mount("proc", "/proc", "proc", kernel.NO_SET_UID | kernel.NO_DEVICES | kernel.NO_EXEC)
+    kernel.bind("/proc/sys", "/proc/sys", kernel.READ_ONLY)
+    kernel.bind("/proc/sys/net", "/proc/sys/net")  # belongs to the host
+    kernel.mount("sysfs", "/sys", "sysfs", kernel.READ_ONLY | kernel.NO_SET_UID | kernel.NO_EXEC)
+    _show_groups(groups)
+    _make_devices()
+    _tmpfs("/tmp", f"size={TEMPORARY_SIZE},mode=1777")
+    read_only = []
+    for folder in carried:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        lower = MACHINE / folder.lstrip("/")
+        try:
+            _overlay(str(lower), folder, MACHINE / stage.lstrip("/"))
+        except OSError:
+            # Some file systems, such as vfat, cannot be the lower layer.
+            kernel.bind(lower, folder, kernel.READ_ONLY)
+            read_only.append(folder)
+    kernel.run(["umount", "--lazy", MACHINE])
+    MACHINE.rmdir()
+    return read_only
+
+
+def _overlay(lower: str, target: str | Path, stage: Path) -> None:
+    """Mount an overlay of the folder `lower` on `target`. Changes are stored in `stage`."""
+    number = len(list(stage.glob("changes*")))
+    changes, work = stage / f"changes{number}", stage / f"work{number}"
+    changes.mkdir()
+    work.mkdir()
+    escaped = re.sub(r"([\\:,])", r"\\\1", lower)
+    options = f"lowerdir={escaped},upperdir={changes},workdir={work}"
+    kernel.mount("overlay", target, "overlay", options=options)
+
+
+def _tmpfs(target: str | Path, options: str) -> None:
+    kernel.mount("tmpfs", target, "tmpfs", kernel.NO_SET_UID | kernel.NO_DEVICES, options)
+
+
+def _show_groups(groups: list[str]) -> None:
+    """Mount the machine's control groups read-only, and the host's groups writable."""
+    top = Path("/sys/fs/cgroup")
+    if not (MACHINE / "sys/fs/cgroup").is_dir():
+        return
+    kernel.mount(f"{MACHINE}/sys/fs/cgroup", top, flags=kernel.BIND | kernel.RECURSIVE)
+    visible = [one.mounted_on for one in limits.hierarchies() if one.mounted_on.is_relative_to(top)]
+    for folder in visible:
+        kernel.bind(folder, folder, kernel.READ_ONLY)
+    for group in groups:
+        if Path(group).is_relative_to(top):
+            kernel.bind(group, group)
+
+
+def _make_devices() -> None:
+    _tmpfs("/dev", "size=1m,mode=755")
+    for name in DEVICES:
+        Path("/dev", name).touch()
+        kernel.bind(MACHINE / "dev" / name, Path("/dev", name))
+    for folder in ("/dev/pts", "/dev/shm"):
+        Path(folder).mkdir()
+    options = "newinstance,ptmxmode=0666,mode=0620,gid=5"
+    kernel.mount("devpts", "/dev/pts", "devpts", kernel.NO_SET_UID | kernel.NO_EXEC, options)
+    _tmpfs("/dev/shm", "size=256m,mode=1777")
+    streams = {"stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+    for link, target in {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", **streams}.items():
+        Path("/dev", link).symlink_to(target)

@@ -13,16 +13,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
 
-from lab import files, host, kernel, limits, plan, remains, state
+from lab import host, kernel, limits, plan, remains, state
 from lab.plan import LabError, LabHost, LabPlan
-from lab.relay import SSH_PORT, open_relay
+from lab.relay import SSH_PORT, Relay
 
 UP_SECONDS = 120.0
 READY_SECONDS = 90.0
@@ -37,6 +37,7 @@ PROGRAMS = {
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
     "pivot_root": "util-linux-extra",
+    "umount": "mount",
 }
 """The programs that make a lab, and their Debian packages. Before Debian 14, pivot_root belongs to
 util-linux, which is always installed."""
@@ -55,8 +56,8 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
             end = f"scripts/lab down{plan.name_option(name)}"
             raise LabError(f"the lab '{name}' is already up; to end it: sudo {end}")
         remains.clear(name)
-        with _undone_on_failure(name):
-            whose = state.owner()
+        try:
+            uid, gid, home = state.owner()
             used = {other.plan.network for other in map(state.load, state.labs()) if other}
             network = next(one for one in plan.NETWORKS if one not in used)
             cpus = sorted(os.sched_getaffinity(0))
@@ -65,22 +66,26 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
                 network=network,
                 hosts=plan.plan_hosts(network, servers, cpus, percents),
                 project=str(state.PROJECT),
-                home=whose.home,
-                folder=str(state.create(name, whose)),
+                home=home,
+                folder=str(state.create(name, uid, gid)),
                 delay=delay,
                 rate=rate,
             )
-            state.write_access(lab, whose)
+            state.write_access(lab, uid, gid)
             _start_keeper(lab)
+        except BaseException:
+            _on_endings(signal.SIG_IGN)
+            remains.clear(name)
+            raise
+        # Ignore signals, so that the exit status says whether the lab exists.
+        _on_endings(signal.SIG_IGN)
 
 
 def _start_keeper(lab: LabPlan) -> None:
     """Start the keeper, and wait until the lab is up. Raise LabError after a failure."""
     child = kernel.LabProcess("", partial(_become, lab))
     try:
-        child.hear(UP_SECONDS)
-        child.go_on()
-        child.hear(UP_SECONDS)
+        child.report(UP_SECONDS)
     except BaseException:
         # Kill the keeper here, because it would continue to make the lab: remains.clear() does not
         # find a keeper without a mark.
@@ -92,21 +97,6 @@ def _start_keeper(lab: LabPlan) -> None:
 def _on_endings(action: Callable[[int, object], None] | signal.Handlers) -> None:
     for number in ENDINGS:
         signal.signal(number, action)
-
-
-@contextmanager
-def _undone_on_failure(name: str) -> Iterator[None]:
-    """Remove the lab if the `with` block fails or a signal ends it.
-
-    After the block, ignore signals, so that the exit status says whether the lab exists.
-    """
-    try:
-        yield
-        _on_endings(signal.SIG_IGN)
-    except BaseException:
-        _on_endings(signal.SIG_IGN)
-        remains.clear(name)
-        raise
 
 
 def _require_programs() -> None:
@@ -126,9 +116,11 @@ def _require_programs() -> None:
 
 
 def _become(plan: LabPlan, up: Connection) -> None:
-    """Turn this process, the first of a new PID namespace, into the keeper. Send `up` a report, and
-    wait for its answer. Then build the lab, send another report, and keep the lab running."""
+    """Turn this process, the first of a new PID namespace, into the keeper. Build the lab, send
+    `up` a report, and keep the lab running."""
     kernel.die_with_parent(signal.SIGKILL)
+    if up.poll():  # the parent has ended before prctl(2)
+        return
     os.setsid()
     os.chdir("/")
     host.restore_signals()
@@ -136,8 +128,6 @@ def _become(plan: LabPlan, up: Connection) -> None:
     # Close the other descriptors of `up`, such as its lock.
     os.closerange(3, up.fileno())
     os.closerange(up.fileno() + 1, MOST_DESCRIPTORS)
-    up.send(None)
-    up.recv()  # fails if the parent has ended before prctl(2)
     _build(plan)
     kernel.die_with_parent(0)
     up.send(None)
@@ -150,37 +140,35 @@ def _build(plan: LabPlan) -> None:
     socket.sethostname("switch")
     kernel.set_domain(state.mark_of(plan.name))
     host.make_switch(plan)
-    limit = limits.CpuLimits(plan.name)
-    limit.prepare()
-    groups = {one.name: limit.limit(one) for one in plan.hosts}
-    started = {}
-    for one in plan.hosts:
-        run = partial(host.become, plan, one, groups[one.name])
-        started[one.name] = kernel.LabProcess(f"host {one.name}", run)
-    outside = {}
-    for name, child in started.items():
-        outside[name] = child.hear()
-        host.connect(name, outside[name])
-        child.go_on()
-    ready = {name: child.hear() for name, child in started.items()}
-    for one in plan.hosts:
-        _await_ssh(plan, one, started[one.name].pid)
+    limited_by, limited_reason, groups = limits.limit(plan.name, plan.hosts)
+    carried, unseen = host.mounts_of(plan)
+    names = [one.name for one in plan.hosts]
+    started = [
+        kernel.LabProcess(
+            f"host {one.name}", partial(host.become, plan, one, groups[one.name], carried)
+        )
+        for one in plan.hosts
+    ]
+    outside, roots, read_only = zip(*(child.report() for child in started), strict=True)
+    host.connect(plan.hosts)
+    for one, child in zip(plan.hosts, started, strict=True):
+        _await_ssh(plan, one, child.pid)
     # `_keep` waits for these signals; threads that start later must not receive them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *ENDINGS})
-    open_relay(Path(plan.folder, "relay"), {one.address for one in plan.hosts})
+    Relay(Path(plan.folder, "relay"), {one.address for one in plan.hosts})
     state.write_state(
         Path(plan.folder),
         state.Known(
             plan=plan,
-            limited_by=limit.by,
-            limited_reason=limit.reason,
+            limited_by=limited_by,
+            limited_reason=limited_reason,
             since=time.time(),
             keeper=state.Identity.of(kernel.number_outside()),
-            hosts={name: state.Identity.of(pid) for name, pid in outside.items()},
+            hosts=dict(zip(names, map(state.Identity.of, outside), strict=True)),
             groups=groups,
-            roots={name: root for name, (root, _) in ready.items()},
-            read_only=sorted({path for _, folders in ready.values() for path in folders}),
-            unseen=files.view(plan).unseen,
+            roots=dict(zip(names, roots, strict=True)),
+            read_only=sorted({path for folders in read_only for path in folders}),
+            unseen=unseen,
         ),
     )
 

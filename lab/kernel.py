@@ -32,7 +32,6 @@ RECURSIVE = 0x4000
 PRIVATE = 0x40000
 """Flags for `mount`: mount(2)."""
 
-_DETACH = 2
 _SET_DEATH_SIGNAL = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -70,17 +69,18 @@ def enter(descriptor: int, kinds: int) -> None:
 
 
 def mount(
-    source: str, target: str | Path, kind: str = "", flags: int = 0, options: str = ""
+    source: str | Path, target: str | Path, kind: str = "", flags: int = 0, options: str = ""
 ) -> None:
     """Mount a file system, or change a mount: mount(2)."""
-    result = _libc.mount(
-        os.fsencode(source),
-        os.fsencode(target),
-        os.fsencode(kind) or None,
-        ctypes.c_ulong(flags),
-        os.fsencode(options) or None,
-    )
+    words = (os.fsencode(word) or None for word in (source, target, kind))
+    result = _libc.mount(*words, ctypes.c_ulong(flags), os.fsencode(options) or None)
     _check(result, f"mount {kind or source} on {target}", kind)
+
+
+def bind(source: str | Path, target: str | Path, flags: int = 0) -> None:
+    """Mount a file or folder at a second place, with these flags."""
+    mount(source, target, flags=BIND)
+    mount("none", target, flags=REMOUNT | BIND | flags)
 
 
 class Mounted(NamedTuple):
@@ -102,15 +102,15 @@ def mounts() -> Iterator[Mounted]:
         yield Mounted(Path(path), kind, options)
 
 
-def detach(target: str | Path) -> None:
-    """Detach a mount and the mounts below it. The kernel removes them after their last use."""
-    _check(_libc.umount2(os.fsencode(target), _DETACH), f"umount {target}")
-
-
 def set_domain(name: str) -> None:
     """Set the NIS domain name of this UTS namespace, which few programs use."""
     raw = name.encode()
     _check(_libc.setdomainname(raw, ctypes.c_size_t(len(raw))), "setdomainname")
+
+
+def domain() -> str:
+    """Return the NIS domain name of this UTS namespace."""
+    return Path("/proc/sys/kernel/domainname").read_text().rstrip("\n")
 
 
 def in_a_chroot() -> bool:
@@ -154,40 +154,36 @@ def die_with_parent(signal_number: int) -> None:
 
 
 class LabProcess:
-    """A forked process, the first of a new PID namespace, with a connection to its parent."""
+    """A forked process, the first of a new PID namespace, which sends its parent one report."""
 
     def __init__(self, name: str, run: Callable[[Connection], None]) -> None:
         """Fork a child, which calls `run` with its side of the connection and then ends. If `run`
         raises an error, the child sends the error to the parent, with `name` in front if given."""
-        self.name = name
-        self.line, theirs = Pipe()
+        self._name = name
+        self._line, theirs = Pipe()
         with theirs, Path("/proc/self/ns/pid").open("rb", buffering=0) as own:
             unshare(NEW_PROCESSES)
             try:
                 self.pid = os.fork()
                 if self.pid == 0:  # the child must not execute the `finally` below
-                    self.line.close()
+                    self._line.close()
                     _run(name, run, theirs)
             finally:
                 enter(own.fileno(), NEW_PROCESSES)
 
-    def hear(self, seconds: float | None = None) -> Any:
-        """Return the child's next report. Raise LabError if the child reports an error or ends, or
-        after `seconds`."""
+    def report(self, seconds: float | None = None) -> Any:
+        """Return the child's report. Raise LabError if the child reports an error or ends, or after
+        `seconds`."""
         try:
-            if not self.line.poll(seconds):
+            if not self._line.poll(seconds):
                 raise LabError(f"not ready after {seconds:.0f} s")
-            report = self.line.recv()
+            report = self._line.recv()
         except (EOFError, ConnectionError) as error:
-            name = self.name or "the keeper of the lab"
+            name = self._name or "the keeper of the lab"
             raise LabError(f"{name} ended without a message") from error
         if isinstance(report, LabError):
             raise report
         return report
-
-    def go_on(self) -> None:
-        """Make the child continue, which waits for this call after its first report."""
-        self.line.send(None)
 
 
 def _run(name: str, run: Callable[[Connection], None], line: Connection) -> NoReturn:

@@ -34,47 +34,18 @@ class Hierarchy:
     controllers: frozenset[str]
 
 
-class CpuLimits:
-    """The CPU limits of one lab's hosts on this machine."""
-
-    def __init__(self, lab: str) -> None:
-        self._path = f"{TOP}/{lab}"
-        self.by, self._used, self.reason = _choose(hierarchies())
-
-    def prepare(self) -> None:
-        """Make the lab's groups. If this fails, use affinity alone and store the reason."""
-        try:
-            for hierarchy in self._used:
-                self._prepare(hierarchy)
-        except OSError as error:
-            self.by, self._used = "affinity only", []
-            self.reason = f"control groups failed: {error.strerror} ({error.filename})"
-
-    def limit(self, host: LabHost) -> list[str]:
-        """Make the groups of a host, and return their folders."""
-        groups = []
-        for hierarchy in self._used:
-            group = hierarchy.mounted_on / self._path / host.name
-            group.mkdir()
-            _limit(group, hierarchy.version, host)
-            groups.append(str(group))
-        return groups
-
-    def _prepare(self, hierarchy: Hierarchy) -> None:
-        top = hierarchy.mounted_on / TOP
-        lab = hierarchy.mounted_on / self._path
-        if hierarchy.version == 2:
-            wanted = sorted({"cpu", "cpuset"} & hierarchy.controllers)
-            for group in (hierarchy.mounted_on, top, lab):
-                group.mkdir(exist_ok=True)
-                _enable(group, wanted)
-            return
-        for group in (top, lab):
-            group.mkdir(exist_ok=True)
-            if "cpuset" in hierarchy.controllers:
-                # A new group has no CPUs and no memory nodes, so no process can enter it.
-                for name in ("cpuset.cpus", "cpuset.mems"):
-                    _write(group / name, (group.parent / name).read_text())
+def limit(lab: str, hosts: list[LabHost]) -> tuple[str, str, dict[str, list[str]]]:
+    """Make the groups of a lab's hosts. Return the method, the reason if no control group can limit
+    hosts, and the groups' folders for each host. If the lab's own groups cannot be made, the hosts
+    are limited by affinity alone."""
+    by, used, reason = _choose(hierarchies())
+    try:
+        for hierarchy in used:
+            _prepare(hierarchy, lab)
+    except OSError as error:
+        by, used = "affinity only", []
+        reason = f"control groups failed: {error.strerror} ({error.filename})"
+    return by, reason, {host.name: [_limit(one, lab, host) for one in used] for host in hosts}
 
 
 def join(groups: list[str], cpu: int) -> None:
@@ -150,12 +121,21 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
     return "affinity only", [], reason
 
 
-def _enable(group: Path, controllers: list[str]) -> None:
-    """Enable these controllers for the child groups (version 2)."""
-    switch = group / "cgroup.subtree_control"
-    missing = set(controllers) - set(switch.read_text().split())
-    if missing:
-        _write(switch, " ".join(f"+{name}" for name in sorted(missing)))
+def _prepare(hierarchy: Hierarchy, lab: str) -> None:
+    """Make the lab's group, in which groups of hosts can be made."""
+    top = hierarchy.mounted_on / TOP
+    for group in (hierarchy.mounted_on, top, top / lab):
+        group.mkdir(exist_ok=True)
+        if hierarchy.version == 2:
+            switch = group / "cgroup.subtree_control"
+            enabled = switch.read_text().split()
+            missing = sorted(({"cpu", "cpuset"} & hierarchy.controllers).difference(enabled))
+            if missing:
+                _write(switch, " ".join(f"+{name}" for name in missing))
+        elif "cpuset" in hierarchy.controllers and group != hierarchy.mounted_on:
+            # A new group has no CPUs and no memory nodes, so no process can enter it.
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                _write(group / name, (group.parent / name).read_text())
 
 
 def _write(file: Path, text: str) -> None:
@@ -166,19 +146,22 @@ def _write(file: Path, text: str) -> None:
         raise OSError(error.errno, error.strerror, str(file)) from error
 
 
-def _limit(group: Path, version: int, host: LabHost) -> None:
+def _limit(hierarchy: Hierarchy, lab: str, host: LabHost) -> str:
+    """Make the group of a host in the lab's group, and return its folder."""
+    group = hierarchy.mounted_on / TOP / lab / host.name
+    group.mkdir()
     if (group / "cpuset.cpus").exists():
         _write(group / "cpuset.cpus", str(host.cpu))
-        if version == 1:
+        if hierarchy.version == 1:
             _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())
             # Groups below this group must inherit its CPUs to be usable.
             _write(group / "cgroup.clone_children", "1")
-    if host.share is None:
-        return
-    period = PERIOD_US if host.share >= 10 else LONG_PERIOD_US
-    quota = period * host.share // 100
-    if (group / "cpu.max").exists():
-        _write(group / "cpu.max", f"{quota} {period}")
-    elif (group / "cpu.cfs_quota_us").exists():
-        _write(group / "cpu.cfs_period_us", str(period))
-        _write(group / "cpu.cfs_quota_us", str(quota))
+    if host.share is not None:
+        period = PERIOD_US if host.share >= 10 else LONG_PERIOD_US
+        quota = period * host.share // 100
+        if (group / "cpu.max").exists():
+            _write(group / "cpu.max", f"{quota} {period}")
+        elif (group / "cpu.cfs_quota_us").exists():
+            _write(group / "cpu.cfs_period_us", str(period))
+            _write(group / "cpu.cfs_quota_us", str(quota))
+    return str(group)

@@ -28,8 +28,13 @@ class Relay(socketserver.ThreadingUnixStreamServer):
     request_queue_size = 128
 
     def __init__(self, file: Path, addresses: set[str]) -> None:
+        """Start the server on the socket `file`, for the owner of the socket's folder."""
         self.addresses = addresses
         super().__init__(str(file), _Visit)
+        folder = file.parent.stat()
+        os.chown(file, folder.st_uid, folder.st_gid)
+        options = {"poll_interval": 3600}
+        threading.Thread(target=self.serve_forever, kwargs=options, daemon=True).start()
 
 
 class _Visit(socketserver.StreamRequestHandler):
@@ -49,17 +54,6 @@ class _Visit(socketserver.StreamRequestHandler):
                 socket.send_fds(self.connection, [b"\n"], [connection.fileno()])
         except OSError as error:
             self.wfile.write(f"no connection to {address}: {error}\n".encode())
-
-
-def open_relay(file: Path, addresses: set[str]) -> Relay:
-    """Start and return a server on the socket `file`, for the owner of the socket's folder."""
-    relay = Relay(file, addresses)
-    folder = file.parent.stat()
-    os.chown(file, folder.st_uid, folder.st_gid)
-    threading.Thread(
-        target=relay.serve_forever, kwargs={"poll_interval": 3600}, daemon=True
-    ).start()
-    return relay
 
 
 def main() -> int:

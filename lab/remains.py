@@ -14,7 +14,6 @@ import time
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
 
 from lab import kernel, limits, state
 from lab.plan import LabError
@@ -22,17 +21,9 @@ from lab.plan import LabError
 KILL_SECONDS = 20.0
 
 
-class Removed(NamedTuple):
-    """The numbers of removed processes, groups and folders."""
-
-    processes: int
-    groups: int
-    folders: int
-
-
-def clear(name: str) -> Removed:
-    """Remove everything of a lab. Raise LabError if its folder, or a process in its groups, does
-    not belong to the lab."""
+def clear(name: str) -> int | None:
+    """Remove everything of a lab. Return the number of killed processes; None if there was nothing
+    to remove. Raise LabError if the lab's folder, or a process in its groups, is not the lab's."""
     killed = _kill_all(state.mark_of(name))
     groups = limits.left_over(name)
     for group in groups:
@@ -43,7 +34,7 @@ def clear(name: str) -> Removed:
     limits.remove_empty_tops()
     for folder in folders:
         shutil.rmtree(folder)
-    return Removed(killed, len(groups), len(folders))
+    return killed if killed or groups or folders else None
 
 
 def processes(mark: str) -> dict[int, int]:
@@ -66,7 +57,7 @@ def processes(mark: str) -> dict[int, int]:
 
 def inside_a_lab() -> bool:
     """Return whether this process runs on a host of a lab."""
-    return Path("/proc/sys/kernel/domainname").read_text().startswith(state.mark_of(""))
+    return kernel.domain().startswith(state.mark_of(""))
 
 
 def _opened(pid: str) -> FileIO:
@@ -81,7 +72,7 @@ def _domain(pid: str) -> str:
     """Enter the UTS namespace of a process and return its NIS domain."""
     with _opened(pid) as namespace:
         kernel.enter(namespace.fileno(), kernel.NEW_HOST_NAME)
-    return Path("/proc/sys/kernel/domainname").read_text().rstrip("\n")
+    return kernel.domain()
 
 
 def _kill_all(mark: str) -> int:

@@ -18,10 +18,9 @@ import pwd
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from lab import kernel
 from lab.plan import LabError, LabHost, LabPlan
@@ -30,31 +29,27 @@ BASE = Path("/run/zerohttpd-lab")
 PROJECT = Path(__file__).resolve().parents[1]
 
 
-class Owner(NamedTuple):
-    """The owner of a lab: the user who called sudo, or the user of this process."""
-
-    uid: int
-    gid: int
-    home: str
-
-
 @dataclass(frozen=True)
 class Identity:
     """A process, identified by PID and start time, because PIDs are reused."""
 
     pid: int
     started: int
+    """Ticks since the boot."""
 
     @classmethod
     def of(cls, pid: int) -> "Identity":
         """Return the identity of a running process. Raises OSError if the process has ended."""
-        return cls(pid, start_of(pid))
+        words = stat_of(pid)
+        if words[0] in "ZX":
+            raise ProcessLookupError(f"process {pid} has ended")
+        return cls(pid, int(words[19]))
 
     @property
     def alive(self) -> bool:
         """Return whether the process still runs."""
         with suppress(OSError):
-            return start_of(self.pid) == self.started
+            return self.of(self.pid) == self
         return False
 
 
@@ -79,13 +74,14 @@ class Known:
     """Folders that are not visible on hosts."""
 
 
-def owner() -> Owner:
-    """Return the owner of the lab that is being made."""
+def owner() -> tuple[int, int, str]:
+    """Return the user ID, group ID and home folder of the owner of the lab that is being made: the
+    user who called sudo, or the user of this process."""
     uid = _number("SUDO_UID", os.getuid())
     with suppress(KeyError):
         entry = pwd.getpwuid(uid)
-        return Owner(uid, entry.pw_gid, entry.pw_dir)
-    return Owner(uid, _number("SUDO_GID", os.getgid()), "/root")
+        return uid, entry.pw_gid, entry.pw_dir
+    return uid, _number("SUDO_GID", os.getgid()), "/root"
 
 
 def _number(variable: str, otherwise: int) -> int:
@@ -114,37 +110,25 @@ def mark_of(name: str) -> str:
 @contextmanager
 def locked() -> Iterator[None]:
     """Wait until no other `up` or `down` runs, and exclude others during the `with` block."""
-    while (descriptor := _lock()) is None:
-        pass
+    descriptor = os.open(BASE.parent, os.O_RDONLY)  # the folder BASE itself may be removed
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        BASE.mkdir(mode=0o755, exist_ok=True)
         yield
     finally:
-        if not any(BASE.iterdir()):
+        if BASE.is_dir() and not any(BASE.iterdir()):
             BASE.rmdir()
         os.close(descriptor)
 
 
-def _lock() -> int | None:
-    """Lock the folder BASE. Return None if the last owner of the lock has removed the folder."""
-    with suppress(FileExistsError, FileNotFoundError), ExitStack() as undo:
-        BASE.mkdir(mode=0o755, exist_ok=True)
-        descriptor = os.open(BASE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        undo.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.path.samestat(os.fstat(descriptor), BASE.stat()):
-            undo.pop_all()
-            return descriptor
-    return None
-
-
-def create(name: str, whose: Owner) -> Path:
-    """Make the folder of a lab. Rename it at the end, so that it never exists under its name
-    without the mark."""
+def create(name: str, uid: int, gid: int) -> Path:
+    """Make the folder of a lab, for its owner. Rename it at the end, so that it never exists under
+    its name without the mark."""
     new = _new_folder_of(name)
     new.mkdir(mode=0o700)
     (new / "mark").write_text(mark_of(name) + "\n")
     (new / "stage").mkdir()
-    os.chown(new, whose.uid, whose.gid)
+    os.chown(new, uid, gid)
     return new.rename(folder_of(name))
 
 
@@ -190,15 +174,6 @@ def stat_of(pid: int | str) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
-def start_of(pid: int) -> int:
-    """Return the start time of a process in ticks since the boot. Raises OSError if the process has
-    ended."""
-    words = stat_of(pid)
-    if words[0] in "ZX":
-        raise ProcessLookupError(f"process {pid} has ended")
-    return int(words[19])
-
-
 def write_state(folder: Path, known: Known) -> None:
     """Write state.json atomically."""
     new = folder / ".state.json"
@@ -207,8 +182,8 @@ def write_state(folder: Path, known: Known) -> None:
     new.rename(folder / "state.json")
 
 
-def write_access(plan: LabPlan, whose: Owner) -> None:
-    """Write the files for ssh and Ansible: keys, known_hosts, ssh_config, inventory.ini."""
+def write_access(plan: LabPlan, uid: int, gid: int) -> None:
+    """Write the owner's files for ssh and Ansible: keys, known_hosts, ssh_config, inventory.ini."""
     folder = Path(plan.folder)
     _make_key(folder / "key")
     known = []
@@ -220,7 +195,7 @@ def write_access(plan: LabPlan, whose: Owner) -> None:
     (folder / "ssh_config").write_text(_ssh_config(plan))
     (folder / "inventory.ini").write_text(_inventory(plan))
     for name in ("key", "key.pub", "known_hosts", "ssh_config", "inventory.ini"):
-        os.chown(folder / name, whose.uid, whose.gid)
+        os.chown(folder / name, uid, gid)
 
 
 def host_key(plan: LabPlan, host: LabHost) -> Path:
@@ -260,21 +235,18 @@ def _ssh_config(plan: LabPlan) -> str:
 
 
 def _inventory(plan: LabPlan) -> str:
-    groups: dict[str, list[LabHost]] = {}
-    for host in plan.hosts:
-        groups.setdefault(host.group, []).append(host)
-    lines = [f"# The hosts of the lab '{plan.name}'."]
-    for group, members in groups.items():
-        named = [f"{one.name} ansible_host={one.address} address={one.address}" for one in members]
-        lines += [f"[{group}]", *named, ""]
-    lines += [
-        "[all:vars]",
-        "ansible_user=root",
-        "ansible_python_interpreter=/usr/bin/python3",
-        f"ansible_ssh_private_key_file={plan.folder}/key",
-        f"ansible_ssh_common_args=-F {plan.folder}/ssh_config",
-    ]
-    return "\n".join(lines) + "\n"
+    lines = {host.group: [f"[{host.group}]"] for host in plan.hosts}
+    for one in plan.hosts:
+        lines[one.group].append(f"{one.name} ansible_host={one.address} address={one.address}")
+    groups = "".join("\n".join(group) + "\n\n" for group in lines.values())
+    return f"""\
+# The hosts of the lab '{plan.name}'.
+{groups}[all:vars]
+ansible_user=root
+ansible_python_interpreter=/usr/bin/python3
+ansible_ssh_private_key_file={plan.folder}/key
+ansible_ssh_common_args=-F {plan.folder}/ssh_config
+"""
 
 
 def _is_marked(folder: Path, name: str) -> bool:

@@ -7,10 +7,9 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import quote_plus
 
-from bench.load import client
+from bench.load.client import Client as PlainClient
 from bench.load.client import NoAnswer
 
-from .harness import Server
 from .sockets import is_given_up, is_read
 from .timing import TIMEOUT, deadline_in, wait_until
 
@@ -67,12 +66,12 @@ class Response:
         return self.body.decode("utf-8")
 
 
-class Client(client.Client):
+class Client(PlainClient):
     """One connection, as a context manager. Each read has a deadline."""
 
-    def __init__(self, server: Server, receive_buffer: int | None = None) -> None:
-        super().__init__((server.host, server.port), TIMEOUT, receive_buffer or 0)
-        self._port = server.port
+    def __init__(self, address: tuple[str, int], receive_buffer: int = 0) -> None:
+        super().__init__(address, TIMEOUT, receive_buffer)
+        self._port = address[1]
 
     def send_if_open(self, data: bytes) -> bool:
         """Send all data; return False if the server has closed the connection."""
@@ -171,24 +170,6 @@ def request(method: str, target: str, fields: Fields = (), body: bytes | None = 
     return "\r\n".join(lines).encode("utf-8") + b"\r\n\r\n" + (body or b"")
 
 
-def fetch(server: Server, target: str, *fields: tuple[str, str], method: str = "GET") -> Response:
-    """Send a request on a new connection; return the response."""
-    return send(server, request(method, target, fields), method)
-
-
-def send(server: Server, data: bytes, method: str = "GET") -> Response:
-    """Send bytes on a new connection; return the first response."""
-    with Client(server) as client:
-        return client.exchange(data, method)
-
-
-def send_to_end(server: Server, data: bytes) -> list[Response]:
-    """Send bytes on a new connection; return all responses until the server closes."""
-    with Client(server) as client:
-        client.send_if_open(data)
-        return split_responses(client.read_to_end())
-
-
 def split_responses(data: bytes) -> list[Response]:
     """Split a stream of responses to GET or POST requests."""
     responses = []
@@ -211,6 +192,20 @@ def form(**values: str | bytes) -> bytes:
     return "&".join(pairs).encode("ascii")
 
 
-def sign(server: Server, name: str | bytes, remarks: str | bytes) -> Response:
-    body = form(guest_name=name, guest_remarks=remarks)
-    return send(server, request("POST", "/guestbook", (FORM,), body))
+# ---- Requests and times that several test files share ----
+
+WORKERS = 4
+CLOSE = (("Connection", "close"),)
+DIGITS, VISIT, ELSEWHERE = (
+    request("GET", path, CLOSE) for path in ("/t/digits.txt", "/guestbook", "/t/plain")
+)
+KEPT = request("GET", "/t/digits.txt")
+HALF = DIGITS[:-2]
+# Seconds: slightly less than the timeouts for a request, for an idle client, and for Redis' reply.
+REQUEST_TIME, IDLE_TIME, REDIS_TIME = 8, 4, 1.5
+
+
+def answer(clients: list[Client]) -> None:
+    """Send the rest of the half requests, and assert that each response has status 200."""
+    for client in clients:
+        assert client.exchange(b"\r\n").status == 200

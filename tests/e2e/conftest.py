@@ -4,7 +4,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,13 +16,7 @@ from bench.host.sockets import bring_up_loopback
 from bench.subjects.subject import discover
 from lab.kernel import NEW_NETWORK, enter, unshare
 
-from .harness import (
-    REPOSITORY,
-    Server,
-    architecture,
-    is_sanitized,
-    lacks_second_storey,
-)
+from .harness import REPOSITORY, Server, Start, architecture, is_sanitized, lacks_second_storey
 from .redisbox import PrivateRedis, RedisClient
 from .site import build_site
 from .timing import PACE, wait_until
@@ -98,7 +92,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             fact, is_so = kind.args[0].removeprefix("not "), not kind.args[0].startswith("not ")
             names = [name for name in names if getattr(architecture(name), fact) == is_so]
         values: list[object] = list(names)
-        if {"server", "faulty", "lone_store"} & set(metafunc.fixturenames):
+        if {"server", "faulty"} & set(metafunc.fixturenames):
             groups = [pytest.mark.xdist_group(f"{module}-{name}") for name in names]
             values = [pytest.param(n, marks=g) for n, g in zip(names, groups, strict=True)]
         metafunc.parametrize("arch", values, scope="module")
@@ -140,19 +134,10 @@ def redis() -> Iterator[PrivateRedis]:
         yield server
 
 
-@pytest.fixture(scope="session")
-def database_numbers() -> Iterator[int]:
-    """Return an iterator over unused database numbers below 4000. Some tests use higher numbers."""
-    return iter(range(1, 4000))
-
-
 @pytest.fixture(scope="module")
-def database(
-    redis: PrivateRedis, database_numbers: Iterator[int], arch: str
-) -> Iterator[RedisClient]:
+def database(redis: PrivateRedis, arch: str) -> Iterator[RedisClient]:
     """Yield a client of the database that `server` uses."""
-    client = redis.client(next(database_numbers))
-    client.do("FLUSHDB")
+    client = redis.client(redis.unused())
     yield client
     client.close()
 
@@ -188,15 +173,6 @@ def own_network(redis: PrivateRedis) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def lone_store() -> Iterator[RedisClient]:
-    """Yield a client of a Redis that only one server under test uses at a time."""
-    with PrivateRedis() as own:
-        client = own.client(1)
-        yield client
-        client.close()
-
-
-@pytest.fixture(scope="module")
 def binary(request: pytest.FixtureRequest, arch: str) -> Path:
     path = binary_path(request.config, arch)
     if not path.exists():
@@ -219,16 +195,8 @@ def server(
         yield running
 
 
-Start = Callable[..., Server]
-
-
 @pytest.fixture
-def start(
-    binary: Path,
-    site: Path,
-    redis: PrivateRedis,
-    database_numbers: Iterator[int],
-) -> Iterator[Start]:
+def start(binary: Path, site: Path, redis: PrivateRedis) -> Iterator[Start]:
     """Return a function that starts a server: start(*options, redis=, root=, prefix=, stdout=).
     With `at_rest` the function waits until the server has all its workers. After the test, servers
     that still run are stopped and checked."""
@@ -241,7 +209,7 @@ def start(
         at_rest: bool = False,
         **choices: str | Path,
     ) -> Server:
-        url = str(choices.get("redis", redis.url(next(database_numbers))))
+        url = str(choices.get("redis", redis.url(redis.unused())))
         root = Path(choices.get("root", site))
         if "--workers" not in options:
             options += ("--workers", "4")

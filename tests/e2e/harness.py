@@ -4,24 +4,29 @@
 import contextlib
 import functools
 import os
-import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+import pytest
 from pydantic import ConfigDict
 from typing_extensions import Self
 
 from bench.host.process import guarded
 from bench.host.project import declaration
+from bench.subjects.declared import limits_of
+from bench.subjects.running import lines_of
 from bench.subjects.subject import ServerFacts
 
 from . import processes, sockets
+from .client import FORM, HALF, Client, Response, form, request, split_responses
 from .timing import PACE, TIMEOUT, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -32,6 +37,11 @@ SANITIZER_REPORTS = (
     "WARNING: ThreadSanitizer",
     "Sanitizer:DEADLYSIGNAL",
 )
+
+
+of, of_kind = pytest.mark.of_servers, pytest.mark.of_kind
+shared = functools.partial(pytest.param, marks=pytest.mark.shared_code)
+"""Makes a parameter that is tested only with the servers of the mark shared_code."""
 
 
 class Architecture(ServerFacts):
@@ -91,6 +101,12 @@ def architecture(name: str) -> Architecture:
     """Return the properties of a server, from its folder."""
     (folder,) = REPOSITORY.glob(f"[0-9][0-9]_{name}")
     return declaration(Architecture, folder / "tests.toml", name=name)
+
+
+def limit(name: str) -> int:
+    """Return a number that lib/config.h or ops/limits.h defines."""
+    texts = "".join((REPOSITORY / file).read_text() for file in ("lib/config.h", "ops/limits.h"))
+    return int(limits_of(texts)[name])
 
 
 def is_sanitized(binary: Path) -> bool:
@@ -183,7 +199,7 @@ class Server:
     def _ready(self) -> bool:
         assert self._process is not None
         text = self.stderr if "--log" in self.options else self.stdout
-        self.banner = dict(re.findall(r"^([a-z]+) {2,}(\S.*)$", text, re.MULTILINE))
+        self.banner = lines_of(text)
         if "redis" in self.banner and "url" in self.banner and text.endswith("\n"):
             return True
         status = self._process.poll()
@@ -271,12 +287,65 @@ class Server:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(30)
 
+    # ---- Clients ----
+
+    def client(self, receive_buffer: int = 0) -> Client:
+        """Return a new connection to the server, a context manager."""
+        return Client((self.host, self.port), receive_buffer)
+
+    def get(self, target: str, *fields: tuple[str, str], method: str = "GET") -> Response:
+        """Send a request on a new connection; return the response."""
+        return self.send(request(method, target, fields), method)
+
+    def sign(self, name: str | bytes, remarks: str | bytes) -> Response:
+        """Post a remark in the guestbook on a new connection; return the response."""
+        body = form(guest_name=name, guest_remarks=remarks)
+        return self.send(request("POST", "/guestbook", (FORM,), body))
+
+    def send(self, data: bytes, method: str = "GET") -> Response:
+        """Send bytes on a new connection; return the first response."""
+        with self.client() as client:
+            return client.exchange(data, method)
+
+    def send_to_end(self, data: bytes) -> list[Response]:
+        """Send bytes on a new connection; return all responses until the server closes."""
+        with self.client() as client:
+            client.send_if_open(data)
+            return split_responses(client.read_to_end())
+
+    @contextlib.contextmanager
+    def crowd(self, count: int, data: bytes, receive_buffer: int = 0) -> Iterator[list[Client]]:
+        """Yield connected clients, each of which has sent `data`."""
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(self.client(receive_buffer)) for _ in range(count)]
+            for client in clients:
+                client.send(data)
+            yield clients
+
+    @contextlib.contextmanager
+    def silent(self, count: int, data: bytes = HALF) -> Iterator[list[Client]]:
+        """Yield clients whose data, usually half a request, the server has read."""
+        with self.crowd(count, data) as clients:
+            for client in clients:
+                client.wait_until_read()
+            yield clients
+
+    def statuses(self, target: str, count: int, at_once: int = 1) -> Counter[int]:
+        """Send `count` requests, `at_once` of them at the same time, each on a new connection.
+        Return how often each status was the response."""
+        if at_once == 1:  # so that an error ends the loop
+            return Counter(self.get(target).status for _ in range(count))
+        with ThreadPoolExecutor(at_once) as pool:
+            return Counter(pool.map(lambda _: self.get(target).status, range(count)))
+
+    # ---- Processes and output ----
+
     def statistics(self) -> dict[str, str]:
         """Return the figures of the server's statistics as text, by name."""
         text = self.stderr if "--log" in self.options else self.stdout
-        start = re.search(r"^requests ", text, re.MULTILINE)
-        assert start is not None, f"{self.name} printed no statistics: {text}"
-        return dict(re.findall(r"^(\S+(?: \S+)*?) {2,}(\S.*)$", text[start.start() :], re.M))
+        figures = lines_of(text)
+        assert "requests" in figures, f"{self.name} printed no statistics: {text}"
+        return figures
 
     def pids(self) -> list[int]:
         return processes.living(self.pid)
@@ -301,6 +370,10 @@ class Server:
             self.finish()
         else:
             self.kill()
+
+
+Start = Callable[..., Server]
+"""The type of the fixture `start`."""
 
 
 def environment() -> dict[str, str]:

@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+import psutil
+
 
 def session_processes(session: int) -> list[int]:
     """Return the PIDs of a session, with zombies. A server's session has all its descendants
@@ -32,6 +34,12 @@ def has_ended(pid: int) -> bool:
 
 def living(session: int) -> list[int]:
     return [pid for pid in session_processes(session) if not has_ended(pid)]
+
+
+def log_writers(pid: int) -> list[psutil.Process]:
+    """Return the children of a server that have their own session, as log writers do."""
+    children = psutil.Process(pid).children()
+    return [child for child in children if os.getsid(child.pid) == child.pid]
 
 
 def zombies(session: int) -> list[int]:

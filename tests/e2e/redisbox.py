@@ -81,8 +81,13 @@ class PrivateRedis:
     def __init__(self, *options: str) -> None:
         self.options = options
         self.port = free_port()
+        self._numbers = iter(range(1, 4096))
         self._folder = tempfile.TemporaryDirectory(prefix="zs-redis-")
         self.socket_path = str(Path(self._folder.name) / "redis.sock")
+
+    def unused(self) -> int:
+        """Return the number of a database that was not used before."""
+        return next(self._numbers)
 
     def url(self, database: int = 0) -> str:
         return f"redis://127.0.0.1:{self.port}/{database}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.host.project import toml_of
 
-from .claims import limit
+from .harness import limit
 from .timing import wait_until
 
 MB = 1 << 20

@@ -16,6 +16,7 @@ from bench.live.tasks import call_in, look
 from bench.stations.sampling import is_traced
 from bench.timeline.record import Refused, require_tracing
 
+from . import processes
 from .harness import Server
 from .timing import wait_until
 
@@ -82,17 +83,11 @@ def begun_by_strace(path: Path) -> tuple[str, ...]:
     return ("strace", "-DDD", "-f", "-qq", "-o", str(path), "--")
 
 
-def _sleeps(pids: list[int], alone: bool) -> dict[Path, int]:
+def _sleeps(pids: list[int], alone: bool) -> dict[int, int]:
     """Return how often each thread of these processes, or with `alone` each first thread, has
     slept or stopped (proc_pid_status(5))."""
-    threads = [Path(f"/proc/{pid}/task/{pid}") for pid in pids]
-    if not alone:
-        threads = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
-    texts = {task: (task / "status").read_text(encoding="ascii") for task in threads}
-    return {
-        task: int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
-        for task, text in texts.items()
-    }
+    threads = pids if alone else [task for pid in pids for task in processes.tasks(pid)]
+    return {task: processes.status_number(task, "voluntary_ctxt_switches") for task in threads}
 
 
 class Trace:

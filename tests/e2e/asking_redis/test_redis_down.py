@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from .. import processes
-from ..claims import CLOSE, HALF, crowd, of, of_kind, shared
-from ..client import FORM, Client, Response, fetch, form, request, sign
-from ..conftest import Start
-from ..harness import Server
+from ..client import CLOSE, FORM, HALF, Response, form, request
+from ..harness import Server, Start, of, of_kind, shared
 from ..markup import assert_well_formed
 from ..redisbox import PrivateRedis
-from ..small import assert_rests
+from ..small import assert_rests, assert_serves_without_redis
 from ..sockets import any_unread
 from ..timing import undisturbed, undisturbed_test, wait_until
 
@@ -34,16 +32,9 @@ def _assert_unavailable(response: Response) -> None:
     assert_well_formed(response.text)
 
 
-def _assert_rest_is_served(server: Server) -> None:
-    assert fetch(server, "/t/digits.txt").status == 200
-    assert fetch(server, "/t/plain").status == 302
-    assert fetch(server, "/sorted").status == 200
-    assert fetch(server, "/t/none").status == 404
-
-
 def _is_back(server: Server) -> bool:
     """Return whether ten pages in a row are served: each may use another connection to Redis."""
-    return all(fetch(server, "/guestbook").status == 200 for _ in range(10))
+    return all(server.get("/guestbook").status == 200 for _ in range(10))
 
 
 @pytest.mark.parametrize("place", ["closed port", shared("missing Unix socket")])
@@ -53,11 +44,11 @@ def test_absent_at_the_start(start: Start, own: PrivateRedis, place: str) -> Non
     Path(own.socket_path).unlink()
     server = start(redis=own.url() if place == "closed port" else f"unix:{own.socket_path}")
     for _ in range(10):
-        _assert_unavailable(fetch(server, "/guestbook"))
-        _assert_unavailable(fetch(server, "/go/name"))
-        _assert_unavailable(sign(server, "Ann", "lost"))
-    _assert_unavailable(sign(server, "", ""))
-    _assert_rest_is_served(server)
+        _assert_unavailable(server.get("/guestbook"))
+        _assert_unavailable(server.get("/go/name"))
+        _assert_unavailable(server.sign("Ann", "lost"))
+    _assert_unavailable(server.sign("", ""))
+    assert_serves_without_redis(server)
     assert server.stderr.count(AWAY) == 1, server.stderr
     assert server.stderr.startswith(f"{server.name}: Redis ")
     own.start()
@@ -76,21 +67,21 @@ def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
         statuses: list[int] = []
 
         def says(words: str, times: int = times, statuses: list[int] = statuses) -> bool:
-            statuses.append(fetch(server, "/guestbook").status)
+            statuses.append(server.get("/guestbook").status)
             return server.stderr.count(words) == times
 
         own.kill()
         # In the same tick of the coarse clock as the last reply, a failure is no outage yet.
         wait_until(lambda: says(AWAY), "the log reports an outage")
         assert set(statuses) == {503}
-        _assert_rest_is_served(server)
+        assert_serves_without_redis(server)
         own.start()
         wait_until(lambda: says(BACK), "the log reports that Redis is back")
         assert f"{BACK}; {statuses.count(503)} requests were answered without it\n" in server.stderr
     own.kill()
     own.start()
     wait_until(lambda: _is_back(server), "service is back")
-    assert [sign(server, "Ann", f"number {n}").status for n in range(10)] == [303] * 10
+    assert [server.sign("Ann", f"number {n}").status for n in range(10)] == [303] * 10
     assert len(own.client().remarks()) == 10
 
 
@@ -104,19 +95,19 @@ def test_frozen(start: Start, own: PrivateRedis) -> None:
     assert _is_back(server)
     count = 1 if server.kind.is_stalled_by_one else 8
     with own.paused():
-        with crowd(server, count, VISIT) as clients:
+        with server.crowd(count, VISIT) as clients:
             if count > 1:
                 clients[0].wait_until_read()
-                assert fetch(server, "/t/digits.txt").status == 200
+                assert server.get("/t/digits.txt").status == 200
                 assert clients[0].is_quiet(0), "files waited for Redis"
             for client in clients:
                 _assert_unavailable(client.read())
-        _assert_rest_is_served(server)
+        assert_serves_without_redis(server)
         assert server.stderr.count(AWAY) == 1, server.stderr
     wait_until(lambda: _is_back(server), "service is back")
     assert server.stderr.count(BACK) == 1, server.stderr
     for _ in range(10):
-        assert fetch(server, "/go/name").field("Location") == "/there"
+        assert server.get("/go/name").field("Location") == "/there"
 
 
 @pytest.mark.redis_code
@@ -131,7 +122,7 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
         client.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         time.sleep(0.2)  # only a connection that has been idle is checked
         assert _is_back(server)
-        with Client(server) as visitor:
+        with server.client() as visitor:
             with server.suspended():  # one loop iteration gets the close and the remark
                 client.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
                 visitor.send(remark)
@@ -150,7 +141,7 @@ def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
 
     def attempt() -> None:
         time.sleep(0.3)
-        with crowd(server, 10, request("GET", "/guestbook", CLOSE)) as clients:
+        with server.crowd(10, request("GET", "/guestbook", CLOSE)) as clients:
 
             def waiting() -> int:
                 return sum(client.is_quiet(0) for client in clients)
@@ -161,7 +152,7 @@ def test_frozen_is_tried_by_few(start: Start, own: PrivateRedis) -> None:
                 _assert_unavailable(client.read())
 
     with own.paused():
-        assert fetch(server, "/guestbook").status == 503
+        assert server.get("/guestbook").status == 503
         undisturbed(1, attempt)
 
 
@@ -181,12 +172,12 @@ def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
     """Later requests do not prolong an earlier request's wait for a frozen Redis."""
     server = start(redis=own.url())
     assert _is_back(server)
-    with own.paused(), Client(server) as first, contextlib.ExitStack() as stack:
+    with own.paused(), server.client() as first, contextlib.ExitStack() as stack:
         first.send(VISIT)
         wait_until(lambda: any_unread(own.port), "Redis is asked")
 
         def is_answered() -> bool:
-            stack.enter_context(Client(server)).send(VISIT)
+            stack.enter_context(server.client()).send(VISIT)
             return not first.is_quiet(0.2)
 
         wait_until(is_answered, "the request times out")
@@ -195,7 +186,7 @@ def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
 
 def _finds_link(server: Server, number: int) -> bool:
     """Return whether a link is found. Raise AssertionError if another link is returned."""
-    response = fetch(server, f"/go/{number}")
+    response = server.get(f"/go/{number}")
     assert response.status in (302, 503)
     assert response.field("Location") in (f"/target-{number}", None)
     return response.status == 302
@@ -212,7 +203,7 @@ def test_late_replies_reach_no_other_client(start: Start, own: PrivateRedis) -> 
 
     with ThreadPoolExecutor(4) as pool:
         with own.paused():
-            waiting = [pool.submit(fetch, server, f"/go/{number}") for number in range(4)]
+            waiting = [pool.submit(server.get, f"/go/{number}") for number in range(4)]
             assert [one.result().status for one in waiting] == [503] * 4
         wait_until(lambda: not any_unread(own.port), "Redis has read all commands")
         time.sleep(0.3)  # Redis replies, and the server may use Redis again
@@ -228,7 +219,7 @@ def test_client_leaves_while_redis_works(start: Start, own: PrivateRedis) -> Non
     server = _with_links(start, own)
     for number in range(10):
         with own.paused():
-            leaving = Client(server)
+            leaving = server.client()
             leaving.send_read(request("GET", f"/go/{number}"))
             leaving.reset()
         other = (number + 7) % 20
@@ -240,9 +231,9 @@ def test_child_killed_while_redis_works(start: Start, own: PrivateRedis) -> None
     """No other client gets the replies that a killed child has not read."""
     server = _with_links(start, own)
     for _ in range(3):
-        with Client(server) as next_one:
+        with server.client() as next_one:
             with own.paused():
-                with Client(server) as waiting:
+                with server.client() as waiting:
                     waiting.send(request("GET", "/go/0"))
                     wait_until(lambda: any_unread(own.port), "Redis is asked")
                     for pid in server.children():  # a child may end meanwhile
@@ -263,7 +254,7 @@ def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> N
     server = start(redis=own.url())
     asker = own.client()
     assert _is_back(server)
-    with Client(server) as first, Client(server) as second:
+    with server.client() as first, server.client() as second:
         assert first.exchange(VISIT).status == 200
         wait_until(lambda: len(server.children()) == 1, "the earlier children have ended")
         (child,) = server.children()
@@ -283,10 +274,10 @@ def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> Non
     server = start(redis=own.url())
     assert _is_back(server)
     count = 600 if server.name in ("poll", "epoll") else 0
-    with contextlib.ExitStack() as suspended, crowd(server, count, HALF) as others:
+    with contextlib.ExitStack() as suspended, server.crowd(count, HALF) as others:
         for other in others[-1:]:
             other.wait_until_read()
-        with Client(server) as client:
+        with server.client() as client:
             with own.paused():
                 client.send(request("GET", "/guestbook", CLOSE))
                 wait_until(lambda: any_unread(own.port), "Redis is asked")
@@ -301,8 +292,8 @@ def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> Non
 def test_a_client_that_sends_more_while_redis_is_silent(start: Start, own: PrivateRedis) -> None:
     """An unread pipelined request does not make the server spin while Redis is silent."""
     server = start(redis=own.url())
-    assert fetch(server, "/guestbook").status == 200
-    with Client(server) as client:
+    assert server.get("/guestbook").status == 200
+    with server.client() as client:
         client.send_read(VISIT[:-2])
         with own.paused():
             client.send_read(VISIT[-2:])

@@ -14,22 +14,13 @@ import pytest
 
 from bench.host.project import toml_of
 
-from ..claims import CLOSE, crowd, of, shared, statuses
-from ..client import Client, fetch, request, sign
-from ..conftest import Start
-from ..harness import Server
+from ..client import CLOSE, request
+from ..harness import Start, of, shared
 from ..http.cases import unescaped
 from ..markup import part, remarks
-from ..redisbox import (
-    Conversation,
-    FalseRedis,
-    PrivateRedis,
-    Script,
-    answering,
-    link,
-    replying,
-)
-from ..timing import PACE, TIMEOUT, undisturbed, undisturbed_test, wait_until
+from ..redisbox import Conversation, FalseRedis, PrivateRedis, Script, answering, link, replying
+from ..small import assert_serves_without_redis
+from ..timing import PACE, TIMEOUT, undisturbed_test, wait_until
 
 # More requests of one client than an event loop answers in one iteration.
 PIPELINED = 20
@@ -74,11 +65,6 @@ NOT_FOUND = ("always nil", "always a nil array")
 MAY_BE_A_STRING = ("always an integer",)
 
 
-def _assert_alive(server: Server) -> None:
-    assert fetch(server, "/t/digits.txt").body == b"0123456789"
-    assert fetch(server, "/t/plain").status == 302
-
-
 EVERYWHERE = ("SSH", "closes in mid-reply", "size with letter", "error")
 """More servers are tested with these replies than with the other replies. What a server does with
 its connection to Redis does not depend on which bytes are invalid."""
@@ -92,15 +78,15 @@ def test_nonsense(start: Start, name: str) -> None:
         server = start(redis=false.url)
         is_reply = name.startswith((*REPLIES, *NESTED))
         for _ in range(3):
-            response = fetch(server, "/guestbook")
+            response = server.get("/guestbook")
             assert response.status == (502 if is_reply else 503)
             assert response.field("Retry-After") == (None if is_reply else "1")
-            _assert_alive(server)
-        found = fetch(server, "/go/name").status
+            assert_serves_without_redis(server)
+        found = server.get("/go/name").status
         assert found == 404 if name in NOT_FOUND else found in FAILED
-        posted = sign(server, "Ann", "x").status
+        posted = server.sign("Ann", "x").status
         assert posted in (303, 503) if name in MAY_BE_A_STRING else posted in FAILED
-        _assert_alive(server)
+        assert_serves_without_redis(server)
 
 
 ANSWERS = {
@@ -134,13 +120,13 @@ def test_wrong_type_at_each_step(start: Start) -> None:
             replies.update({**ANSWERS, command: reply})
             closed = len(ended) + (0 if reply.startswith(b"-") else 3)
             for _ in range(3):
-                response = fetch(server, "/guestbook")
+                response = server.get("/guestbook")
                 assert (response.status, response.field("Retry-After")) == (502, None), reply
             wait_until(lambda n=closed: len(ended) >= n, f"{reply!r} ends its connection")
         assert "unavailable" not in server.stderr
         replies.update(ANSWERS)
-        assert fetch(server, "/guestbook").status == 200
-        _assert_alive(server)
+        assert server.get("/guestbook").status == 200
+        assert_serves_without_redis(server)
 
 
 @pytest.mark.shared_code
@@ -148,7 +134,7 @@ def test_no_byte_of_an_error_rules_a_terminal(start: Start) -> None:
     """The log shows Redis errors in printable ASCII only, so they cannot control a terminal."""
     with FalseRedis(_says(b"-ERR \x1b[31m \xc2\x9b31m \x9b31m \xe2\x80\xae\r\n")) as false:
         server = start(redis=false.url)
-        assert fetch(server, "/guestbook").status == 502
+        assert server.get("/guestbook").status == 502
         assert server.stderr.endswith(" reply: ERR ?[31m ??31m ?31m ???\n")
 
 
@@ -171,14 +157,14 @@ def test_replies_in_single_bytes(start: Start) -> None:
         server = start(redis=false.url)
         for _ in range(3):
             seen.clear()
-            page = fetch(server, "/guestbook").text
+            page = server.get("/guestbook").text
             assert remarks(page) == ["y - B", "x - A"]
             assert part(page, "count") == "1,234"
         assert not any(more for _, more in seen)
         key = b"guestbook_remarks"
         expected = [b"INCR visitor_count", b"LLEN " + key, b"LRANGE " + key + b" -50 -1"]
         assert list(dict.fromkeys(command for command, _ in seen)) == expected
-        assert sign(server, "Ann", "x").status == 303
+        assert server.sign("Ann", "x").status == 303
 
 
 @pytest.mark.redis_code
@@ -221,10 +207,10 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
         first = () if later else ("SELECT",)
         for behind in (*first, "LRANGE", "INCR", "LLEN", "GET", "RPUSH"):  # noqa: B007 - answer() reads it
             for number in range(6):
-                fetch(server, "/guestbook" if number % 2 else "/go/name")
+                server.get("/guestbook" if number % 2 else "/go/name")
                 wait_until(all_is_said, "the surplus reply arrives before the remark is posted")
-                assert sign(server, "Ann", "x").status in FAILED
-        _assert_alive(server)
+                assert server.sign("Ann", "x").status in FAILED
+        assert_serves_without_redis(server)
 
 
 @of("preforking", "poll", "epoll")
@@ -240,7 +226,7 @@ def test_no_success_by_an_early_reply(start: Start) -> None:
     with FalseRedis(script) as false:
         false.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         server = start("--workers", "1", redis=false.url)
-        assert sign(server, "A", "\U0001f600" * 1000).status == 503
+        assert server.sign("A", "\U0001f600" * 1000).status == 503
         assert "too early" in server.stderr
 
 
@@ -251,7 +237,7 @@ def test_wrong_type_for_one_of_many(start: Start) -> None:
     script = replying(lambda words: next(wrong) + link(words), 0.002)
 
     def visit(number: int) -> None:
-        response = fetch(server, f"/go/{number}")
+        response = server.get(f"/go/{number}")
         assert response.status in (302, *FAILED)
         assert response.field("Location") in (f"/{number}", None)
 
@@ -259,7 +245,7 @@ def test_wrong_type_for_one_of_many(start: Start) -> None:
         server = start("--workers", "20", redis=false.url)
         with ThreadPoolExecutor(20) as pool:
             list(pool.map(visit, range(200)))
-        _assert_alive(server)
+        assert_serves_without_redis(server)
 
 
 @pytest.mark.slow
@@ -275,24 +261,12 @@ def test_suppressed_lines_are_counted(start: Start) -> None:
         server = start("--workers", "1", redis=false.url)
         begun = time.monotonic()
         while time.monotonic() - begun < 4 or "since the last line" not in server.stderr:
-            fetch(server, "/go/name")
+            server.get("/go/name")
             time.sleep(0.01)
             assert time.monotonic() - begun < TIMEOUT * PACE.slowness, server.stderr
         seconds = time.monotonic() - begun
         for words in ("is unavailable", "is back"):
             assert 1 <= server.stderr.count(words) <= seconds + 2, server.stderr
-
-
-def test_replies_in_their_order(start: Start) -> None:
-    """Each of many waiting clients gets the reply to its own command."""
-
-    with FalseRedis(replying(link, 0.01)) as false:
-        server = start("--workers", "20", redis=false.url)
-        with crowd(server, 20, b"") as clients:
-            for number, client in enumerate(clients):
-                client.send(request("GET", f"/go/{number}", CLOSE))
-            for number, client in enumerate(clients):
-                assert client.read().field("Location") == f"/{number}"
 
 
 def _trickles(conversation: Conversation) -> None:
@@ -312,51 +286,43 @@ def test_half_a_reply(start: Start) -> None:
         scripts = [*map(_says, halves), _trickles]
         falses = [stack.enter_context(FalseRedis(script)) for script in scripts]
         servers = [start(redis=false.url) for false in falses]
-        clients = [stack.enter_context(Client(server)) for server in servers]
+        clients = [stack.enter_context(server.client()) for server in servers]
         for client in clients:
             client.send(request("GET", "/guestbook"))
         assert [client.read().status for client in clients] == [503] * len(scripts)
         assert time.monotonic() - begun > 1, "the server did not wait"
         for server in servers:
-            _assert_alive(server)
+            assert_serves_without_redis(server)
 
 
-def test_slow_but_steady(start: Start) -> None:
-    """Replies that come slowly but steadily are accepted, and clients do not time out meanwhile."""
+@undisturbed_test(2.9)
+def test_replies_in_their_order(start: Start) -> None:
+    """Each of many waiting clients gets the reply to its own command. Replies that come slowly but
+    steadily are accepted, and clients do not time out meanwhile."""
     with FalseRedis(replying(link, 0.1)) as false:
         server = start("--workers", "30", "--time-scale", "10", redis=false.url)
-        raw = request("GET", "/go/name", CLOSE)
-
-        def attempt() -> None:
-            with crowd(server, 30, raw[:-2]) as clients:
-                if not server.kind.is_stalled_by_one:
-                    clients[-1].wait_until_read()
-                for client in clients:
-                    client.send(raw[-2:])
-                assert [client.read().status for client in clients] == [302] * 30
-
-        undisturbed(2.9, attempt)
+        with server.crowd(30, b"GET /go/") as clients:
+            if not server.kind.is_stalled_by_one:
+                clients[-1].wait_until_read()
+            for number, client in enumerate(clients):
+                client.send(request("GET", f"/go/{number}", CLOSE).removeprefix(b"GET /go/"))
+            for number, client in enumerate(clients):
+                assert client.read().field("Location") == f"/{number}"
 
 
 @pytest.mark.slow
 @of("epoll")
+@undisturbed_test(2)
 def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:
     """The timeout for Redis begins at the end of a loop iteration, even of a long one."""
-    with FalseRedis(replying(link, 0.1)) as false:
+    with FalseRedis(replying(link, 0.1)) as false, contextlib.ExitStack() as stack:
         server = start(redis=false.url)
-
-        def attempt() -> None:
-            assert fetch(server, "/go/name").status == 302
-            with contextlib.ExitStack() as stack:
-                with server.suspended():
-                    asking = stack.enter_context(Client(server))
-                    asking.send(request("GET", "/go/name"))
-                    for _ in range(400):
-                        one = stack.enter_context(Client(server))
-                        one.send(request("HEAD", "/sorted") * PIPELINED)
-                assert asking.read().status == 302
-
-        undisturbed(2, attempt)
+        assert server.get("/go/name").status == 302
+        with server.suspended():
+            asking = stack.enter_context(server.client())
+            asking.send(request("GET", "/go/name"))
+            stack.enter_context(server.crowd(400, request("HEAD", "/sorted") * PIPELINED))
+        assert asking.read().status == 302
 
 
 # ---- Failures of single requests ----
@@ -373,15 +339,15 @@ def test_a_remark_of_another_program_is_too_large(start: Start, own: PrivateRedi
     server = start("--workers", "8", redis=own.url())
     client = own.client()
     client.do("DEL", "guestbook_remarks")  # from an earlier attempt
-    assert fetch(server, "/guestbook").status == 200
+    assert server.get("/guestbook").status == 200
     client.do("RPUSH", "guestbook_remarks", LARGE)
 
     def post(number: int) -> int:
-        return sign(server, "Ann", str(number)).status
+        return server.sign("Ann", str(number)).status
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         both = [
-            (pool.submit(post, number), pool.submit(fetch, server, "/guestbook"))
+            (pool.submit(post, number), pool.submit(server.get, "/guestbook"))
             for number in range(POSTS)
         ]
     assert {(posted.result(), page.result().status) for posted, page in both} == {(303, 502)}
@@ -390,7 +356,7 @@ def test_a_remark_of_another_program_is_too_large(start: Start, own: PrivateRedi
     assert "unavailable" not in server.stderr
     assert "the reply is too large and was skipped" in server.stderr
     client.do("DEL", "guestbook_remarks")
-    assert fetch(server, "/guestbook").status == 200
+    assert server.get("/guestbook").status == 200
 
 
 @of("preforking", "epoll")
@@ -398,16 +364,16 @@ def test_large_replies_keep_the_connection(start: Start, own: PrivateRedis) -> N
     """A reply that is too large is skipped, and later replies on its connection are used."""
     server = start("--workers", "1", redis=own.url())
     client = own.client()
-    assert fetch(server, "/guestbook").status == 200
+    assert server.get("/guestbook").status == 200
     before = client.connections()
     for _ in range(30):  # 1.5 MB, in small parts
         client.do("RPUSH", "guestbook_remarks", b"y" * 50_000)
     for _ in range(5):
-        response = fetch(server, "/guestbook")
+        response = server.get("/guestbook")
         assert (response.status, response.field("Retry-After")) == (502, None)
-        assert fetch(server, "/go/none").status == 404
+        assert server.get("/go/none").status == 404
     client.do("SET", "link:long", "/" * 10_000)
-    assert fetch(server, "/go/long").status == 502
+    assert server.get("/go/long").status == 502
     assert "the reply is too large and was skipped" in server.stderr
     assert client.connections() == before
 
@@ -417,13 +383,13 @@ def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> No
     """After CLIENT KILL, only requests on the killed connections fail; the server reconnects."""
     server = start("--workers", "8", redis=own.url())
     own.client().do("SET", "link:name", "/there")
-    assert fetch(server, "/go/name").status == 302
+    assert server.get("/go/name").status == 302
     statuses: list[int] = []
     over = threading.Event()
 
     def visit() -> None:
         while not over.is_set():
-            statuses.append(fetch(server, "/go/name").status)
+            statuses.append(server.get("/go/name").status)
 
     killer = own.client()
     with ThreadPoolExecutor(8) as pool:
@@ -444,7 +410,7 @@ def test_a_kill_fails_one_request(start: Start, own: PrivateRedis) -> None:
     server = start("--workers", "8", redis=own.url())
     killer = own.client()
     for _ in range(5):
-        assert statuses(server, "/go/none", 40, at_once=1)[503] <= 1
+        assert server.statuses("/go/none", 40)[503] <= 1
         killer.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
@@ -466,9 +432,9 @@ def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
 
     with FalseRedis(script) as false:
         server = start("--workers", "1", redis=false.url)
-        statuses = [fetch(server, "/go/name").status]
+        statuses = [server.get("/go/name").status]
         time.sleep(0.1)  # the server notices that its first connection was closed
-        statuses += [fetch(server, "/go/name").status for _ in range(2)]
+        statuses += [server.get("/go/name").status for _ in range(2)]
         assert statuses == [302, 503, 302], server.stderr
         assert "unavailable" not in server.stderr
 
@@ -484,4 +450,4 @@ def test_one_deadline_for_a_call(start: Start, pause: float, status: int) -> Non
 
     with FalseRedis(replying(reply, pause)) as false:
         url = false.url.replace("redis://", "redis://:secret@").removesuffix("0") + "1"
-        assert fetch(start("--workers", "1", redis=url), "/go/name").status == status
+        assert start("--workers", "1", redis=url).get("/go/name").status == status

@@ -10,10 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ..claims import crowd, of, statuses
-from ..client import FORM, Client, EndOfStreamError, fetch, form, request, sign
-from ..conftest import Start
-from ..harness import Server
+from ..client import FORM, EndOfStreamError, form, request
+from ..harness import Server, Start, of
 from ..redisbox import PrivateRedis
 from ..timing import wait_until
 
@@ -32,14 +30,14 @@ def _warm_up(server: Server, at_once: int) -> None:
     """Make `at_once` workers connect to Redis. Each client keeps its connection until all have a
     page, because a server may close connections while other clients wait."""
     if not server.kind.keeps_alive:
-        fetch(server, "/guestbook")
+        server.get("/guestbook")
         return
     # After its first visits, 02's parent connects to Redis, and lends connections to children.
     for _ in range(3):
-        fetch(server, "/guestbook")
+        server.get("/guestbook")
     # Children or threads of earlier connections (02, 04) may still hold Redis connections.
     spare = 0 if server.kind.has_workers else 10
-    with crowd(server, at_once + spare, b"") as clients:
+    with server.crowd(at_once + spare, b"") as clients:
         for client in clients:
             assert client.exchange(VISIT).status == 200
 
@@ -66,12 +64,12 @@ def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
     for _ in range(3):
         _warm_up(server, 6)
     before = client.connections()
-    assert statuses(server, "/guestbook", 60, at_once=1) == {200: 60}
+    assert server.statuses("/guestbook", 60) == {200: 60}
     for number in range(20):
-        assert sign(server, "Ann", str(number)).status == 303
-        assert fetch(server, f"/go/{number}").status == 404
-        assert fetch(server, "/go/list").status == 502
-    assert statuses(server, "/guestbook", 60, at_once=4) == {200: 60}
+        assert server.sign("Ann", str(number)).status == 303
+        assert server.get(f"/go/{number}").status == 404
+        assert server.get("/go/list").status == 502
+    assert server.statuses("/guestbook", 60, at_once=4) == {200: 60}
     assert client.connections() - before <= _spare(server)
 
 
@@ -84,7 +82,7 @@ def test_an_idle_client_is_closed(start: Start, own: PrivateRedis) -> None:
     client = own.client()
     assert client.connected() > 0
     wait_until(lambda: client.connected() == 0, "idle connections are closed")
-    assert fetch(server, "/guestbook").status == 200
+    assert server.get("/guestbook").status == 200
 
 
 @pytest.mark.slow
@@ -95,7 +93,7 @@ def test_an_idle_client_among_others_is_closed(start: Start, own: PrivateRedis) 
     client = own.client()
 
     def connected(at_once: int) -> int:
-        assert statuses(server, "/guestbook", 10 * at_once, at_once) == {200: 10 * at_once}
+        assert server.statuses("/guestbook", 10 * at_once, at_once) == {200: 10 * at_once}
         return client.connected()
 
     wait_until(lambda: connected(at_once=3) > 1, "several connections are used at once")
@@ -117,7 +115,7 @@ class _Writer:
         for number in itertools.takewhile(lambda _: not over.is_set(), itertools.count(1)):
             text = f"{self.name}-{number}"
             body = form(guest_name="W", guest_remarks=text)
-            with contextlib.suppress(EndOfStreamError, OSError), Client(server) as client:
+            with contextlib.suppress(EndOfStreamError, OSError), server.client() as client:
                 client.send(request("POST", "/guestbook", (FORM,), body))
                 if self.leaves and number % 3 == 0:
                     client.reset()

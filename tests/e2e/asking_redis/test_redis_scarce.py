@@ -8,10 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ..claims import REDIS_TIME, crowd, of, shared, statuses
-from ..client import Client, fetch, request
-from ..conftest import Start
-from ..harness import Server, architecture
+from ..client import REDIS_TIME, request
+from ..harness import Server, Start, architecture, of, shared
 from ..redisbox import PrivateRedis, encode
 from ..timing import undisturbed, wait_until
 
@@ -41,7 +39,7 @@ def _all_taken(redis: PrivateRedis) -> Iterator[None]:
 
 def _visit_at_once(server: Server, clients: int, visits: int) -> None:
     """Assert that simultaneous clients, with this number of visits each, get all their pages."""
-    assert statuses(server, "/guestbook", clients * visits, clients) == {200: clients * visits}
+    assert server.statuses("/guestbook", clients * visits, clients) == {200: clients * visits}
 
 
 def _assert_no_outage(server: Server) -> None:
@@ -79,7 +77,7 @@ def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
         workers = architecture(arch).workers_within(3, 16)
         server = start("--workers", workers, redis=redis.url())
         count, times = (12, 5) if server.kind.keeps_alive else (1, 1)
-        with crowd(server, count, b"") as clients:
+        with server.crowd(count, b"") as clients:
             for client in clients * times:
                 assert client.exchange(VISIT).status == 200
         _assert_no_outage(server)
@@ -114,16 +112,16 @@ def test_others_take_all_for_a_while(start: Start, place: str) -> None:
         }
         server = start(redis=urls[place])
         undisturbed(REDIS_TIME, lambda: _assert_waits(server, redis))
-        assert fetch(server, "/guestbook").status == 200
+        assert server.get("/guestbook").status == 200
         _assert_no_outage(server)
 
 
 def _assert_waits(server: Server, redis: PrivateRedis) -> None:
-    with Client(server) as client:
+    with server.client() as client:
         with _all_taken(redis):
             client.send_read(VISIT)
             if not server.kind.is_stalled_by_one:
-                assert fetch(server, "/t/digits.txt").status == 200
+                assert server.get("/t/digits.txt").status == 200
             assert client.is_quiet(0.1), "the request did not wait"
         assert client.read().status == 200
 
@@ -137,15 +135,14 @@ def test_others_take_all_for_long(start: Start) -> None:
         server = start("--workers", "2", redis=redis.url())
         with _all_taken(redis):
             begun = time.monotonic()
-            assert fetch(server, "/guestbook").status == 503
+            assert server.get("/guestbook").status == 503
             assert time.monotonic() - begun > 1, "the request did not wait"
-            assert fetch(server, "/t/digits.txt").status == 200
+            assert server.get("/t/digits.txt").status == 200
         counter = redis.client()
 
         def is_kept() -> bool:
             before = counter.connections()
-            for _ in range(20):
-                assert fetch(server, "/guestbook").status == 200
+            assert server.statuses("/guestbook", 20) == {200: 20}
             return counter.connections() - before <= 2
 
         wait_until(is_kept, "connections are kept")

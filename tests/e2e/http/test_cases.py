@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ..client import Client, Response, fetch, split_responses
+from ..client import Response, split_responses
 from ..conftest import WORKERS, binary_path, chosen_servers, representatives
 from ..harness import Server
 from ..markup import assert_well_formed
@@ -70,7 +70,7 @@ class Asked:
         """Send a request in pieces of `piece` bytes, and read until the server closes."""
         asks_redis = any(word in raw for word in OF_REDIS)
         before = self.prepare() if asks_redis else 0
-        with Client(self.server) as client:
+        with self.server.client() as client:
             for start in range(0, len(raw), piece):
                 if not client.send_if_open(raw[start : start + piece]):
                     break
@@ -96,23 +96,18 @@ class Everyone(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def everyone(
-    request: pytest.FixtureRequest,
-    site: Path,
-    redis: PrivateRedis,
-    database_numbers: Iterator[int],
-) -> Iterator[Everyone]:
+def everyone(request: pytest.FixtureRequest, site: Path, redis: PrivateRedis) -> Iterator[Everyone]:
     """Yield all servers, each with its own database."""
     names = chosen_servers(request.config)
     with contextlib.ExitStack() as stack:
         servers = []
         for name in names:
-            store = redis.client(next(database_numbers))
+            store = redis.client(redis.unused())
             path = binary_path(request.config, name)
             server = Server(path, site, redis.url(store.database), WORKERS)
             servers.append(Asked(stack.enter_context(server), store))
             stack.callback(store.close)
-        etag = fetch(servers[0].server, "/t/digits.txt").field("ETag")
+        etag = servers[0].server.get("/t/digits.txt").field("ETag")
         assert etag is not None
         few = representatives(request.config, "shared_code")
         yield Everyone(servers, [one for one in servers if one.server.name in few], etag)

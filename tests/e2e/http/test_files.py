@@ -19,10 +19,8 @@ from pathlib import Path
 import pytest
 
 from .. import processes
-from ..claims import crowd, of_kind
-from ..client import Client, EndOfStreamError, fetch, request, send
-from ..conftest import Start
-from ..harness import Server, is_sanitized
+from ..client import Client, EndOfStreamError, request
+from ..harness import Server, Start, is_sanitized, of_kind
 from ..site import MB, big_pattern, eighty_kilobytes
 from ..timing import wait_until
 
@@ -50,12 +48,12 @@ def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
     server = start(root=tmp_path)
     (tmp_path / "switched").symlink_to("new")
     (tmp_path / "switched").rename(tmp_path / "public")
-    assert fetch(server, "/name.txt").body == b"old"
+    assert server.get("/name.txt").body == b"old"
     (tmp_path / "old/replaced.txt").write_text("replaced")
     (tmp_path / "old/replaced.txt").rename(tmp_path / "old/name.txt")
-    assert fetch(server, "/name.txt").body == b"replaced"
+    assert server.get("/name.txt").body == b"replaced"
     assert server.stop(signal.SIGHUP) == 0
-    assert fetch(start(root=tmp_path), "/name.txt").body == b"new"
+    assert start(root=tmp_path).get("/name.txt").body == b"new"
 
 
 @pytest.mark.parametrize("instead", ["nothing", "folder", "link to outside", "another file"])
@@ -64,11 +62,11 @@ def test_deleted_file_is_released(server: Server, file: Path, instead: str) -> N
     status 404, or the file or folder that now has this name, with another ETag."""
     file.write_bytes(eighty_kilobytes())
     fields = {412: ("If-Match", '"x"'), 416: ("Range", "bytes=90000-"), 200: ("Range", "x")}
-    with Client(server) as client:
+    with server.client() as client:
         for status, field in fields.items():
             raw = request("GET", f"/t/{file.name}", (field,))
             # On the same connection, so that the same worker serves it.
-            before = client.exchange(raw) if server.kind.keeps_alive else send(server, raw)
+            before = client.exchange(raw) if server.kind.keeps_alive else server.send(raw)
             assert before.status == status
         file.unlink()
         if instead == "folder":
@@ -89,16 +87,16 @@ def test_file_from_the_future(server: Server, file: Path) -> None:
     """Last-Modified is never in the future (RFC 9110, section 8.8.2.1). The ETag changes with the
     file's time, even if the content is the same."""
     file.write_bytes(b"future")
-    before = fetch(server, f"/t/{file.name}")
+    before = server.get(f"/t/{file.name}")
     future = 4_000_000_000  # the year 2096
     os.utime(file, (future, future))
     target = f"/t/{file.name}"
     for _ in range(2):
-        modified = parsedate_to_datetime(fetch(server, target).field("Last-Modified") or "")
+        modified = parsedate_to_datetime(server.get(target).field("Last-Modified") or "")
         assert modified.timestamp() <= time.time()
-    assert fetch(server, target).field("ETag") != before.field("ETag")
+    assert server.get(target).field("ETag") != before.field("ETag")
     field = ("If-Modified-Since", formatdate(future, usegmt=True))
-    assert fetch(server, target, field).status == 304
+    assert server.get(target, field).status == 304
 
 
 def test_change_is_seen_at_once(server: Server, file: Path) -> None:
@@ -110,7 +108,7 @@ def test_change_is_seen_at_once(server: Server, file: Path) -> None:
 
     def ask_on() -> None:
         while not over.is_set():
-            with Client(server) as client:
+            with server.client() as client:
                 assert client.exchange(request("GET", target)).body.isdigit()
                 # The server may close a kept connection because other clients wait.
                 with contextlib.suppress(EndOfStreamError, ConnectionError):
@@ -122,7 +120,7 @@ def test_change_is_seen_at_once(server: Server, file: Path) -> None:
         try:
             for number in range(1, 200):
                 os.pwrite(changing.fileno(), b"%04d" % number, 0)
-                assert fetch(server, target).body == b"%04d" % number
+                assert server.get(target).body == b"%04d" % number
         finally:
             over.set()
         for other in others:
@@ -137,18 +135,18 @@ def test_change_within_a_round(server: Server, file: Path) -> None:
     before, behind = b"before" * 4000, b"behind" * 4000  # a large file is cached even if it is new
     file.write_bytes(before)
     file.with_suffix(".new").write_bytes(behind)
-    with crowd(server, 10, b"") as (first, *busy), ExitStack() as stack:
+    with server.crowd(10, b"") as (first, *busy), ExitStack() as stack:
         for client in (first, *busy):
             assert client.exchange(wanted).body == before
         busy[0].send(long)  # meanwhile the requests of the next iteration come, in this order
         first.send(wanted)
         for client in busy[1:]:
             client.send(long)
-        last = stack.enter_context(Client(server))
+        last = stack.enter_context(server.client())
         last.send(wanted)
         assert first.read().body == before
         file.with_suffix(".new").rename(file)
-        assert fetch(server, f"/t/{file.name}").body == behind
+        assert server.get(f"/t/{file.name}").body == behind
 
 
 @pytest.mark.of_servers("poll", "epoll")
@@ -156,7 +154,7 @@ def test_change_in_a_long_round(server: Server, file: Path) -> None:
     """If a loop iteration lasts into the next second, the client served last gets the Date of that
     second. Last-Modified is never later than Date (RFC 9110, section 8.8.2.1)."""
     file.write_bytes(b"x")
-    with crowd(server, 120, b"") as (first, *busy, last):
+    with server.crowd(120, b"") as (first, *busy, last):
         for client in (first, *busy, last):
             client.exchange(request("HEAD", DIGITS), "HEAD")
         time.sleep(-(time.time() + 0.15) % 1)
@@ -176,12 +174,12 @@ def test_file_that_shrinks(server: Server, file: Path) -> None:
     """If a file shrinks while it is sent, its connection ends, and the server continues."""
     with file.open("wb") as big:
         big.truncate(50_000_000)
-    with Client(server, receive_buffer=4096) as client:
+    with server.client(receive_buffer=4096) as client:
         client.send(request("GET", f"/t/{file.name}"))
         client.read_exactly(2000)
         os.truncate(file, 1000)
         assert len(client.read_to_end()) < 50_000_000
-    assert fetch(server, DIGITS).status == 200
+    assert server.get(DIGITS).status == 200
 
 
 # ---- Large files ----
@@ -190,10 +188,10 @@ PART = 32 * MB
 MEMORY_LIMIT_KB = 24 * 1024
 
 
-def _download(client: Client, size: int) -> bool:
-    """Read `size` bytes of the big file in pieces; return whether they are correct."""
+def _download(client: Client) -> bool:
+    """Read PART bytes of the big file in pieces; return whether they are correct."""
     assert client.read_head().startswith(b"HTTP/1.1 20")
-    return all(client.read_exactly(MB) == big_pattern(at, MB) for at in range(0, size, MB))
+    return all(client.read_exactly(MB) == big_pattern(at, MB) for at in range(0, PART, MB))
 
 
 def _assert_little_memory(server: Server) -> None:
@@ -206,17 +204,15 @@ def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
     """Clients that read nothing at first delay no other client (except in 01), and get 32 MB."""
     server = start()
     count = 1 if server.kind.is_stalled_by_one else 3
-    slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]
-    for client in slow:
-        client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{PART - 1}"),)))
-        wait_until(lambda c=client: not c.is_quiet(0), "the answer has begun")
-    if count > 1:
-        assert fetch(server, "/t/digits.txt").status == 200
-    with ThreadPoolExecutor(count) as pool:
-        assert all(pool.map(_download, slow, [PART] * count))
-    _assert_little_memory(server)
-    for client in slow:
-        client.close()
+    raw = request("GET", "/t/big.bin", (("Range", f"bytes=0-{PART - 1}"),))
+    with server.crowd(count, raw, receive_buffer=1 << 17) as slow:
+        for client in slow:
+            wait_until(lambda c=client: not c.is_quiet(0), "the answer has begun")
+        if count > 1:
+            assert server.get("/t/digits.txt").status == 200
+        with ThreadPoolExecutor(count) as pool:
+            assert all(pool.map(_download, slow))
+        _assert_little_memory(server)
 
 
 @of_kind("keeps_alive")
@@ -225,7 +221,7 @@ def test_slow_reader_of_many_small_answers(start: Start) -> None:
     client reads again, it gets all responses."""
     server = start()
     count = 400
-    with Client(server, receive_buffer=1 << 16) as client:
+    with server.client(receive_buffer=1 << 16) as client:
         sender = threading.Thread(target=client.send, args=(request("GET", "/t/80k.bin") * count,))
         sender.start()
         time.sleep(0.5)

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ..claims import CLOSE, KEPT, REDIS_TIME, of_kind
-from ..client import FORM, Client, Fields, fetch, form, request, sign
-from ..conftest import Start
+from ..client import CLOSE, FORM, KEPT, REDIS_TIME, Fields, form, request
 from ..faults import FaultyServer
-from ..harness import Server
+from ..harness import Server, Start, of_kind
 from ..markup import remarks
 from ..redisbox import PrivateRedis, RedisClient
 from ..timing import undisturbed_test, wait_until
@@ -30,7 +28,7 @@ def test_pipelined_in_one_segment(server: Server, store: RedisClient) -> None:
     body = form(guest_name="Ann", guest_remarks="in between")
     targets = ["/t/digits.txt", "/guestbook", "/go/there", "/t/none", "/t/plain", "/sorted"]
     post = request("POST", "/guestbook", (FORM,), body)
-    with Client(server) as client:
+    with server.client() as client:
         client.send((b"".join(request("GET", t) for t in targets) + post) * 10)
         statuses = [client.read().status for _ in range(70)]
         assert statuses == [200, 200, 302, 404, 302, 200, 303] * 10
@@ -42,7 +40,7 @@ def test_pipelined_in_one_segment(server: Server, store: RedisClient) -> None:
 @of_kind("not keeps_alive")
 def test_closes_after_each_response(server: Server) -> None:
     for raw in (KEPT, b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"):
-        with Client(server) as client:
+        with server.client() as client:
             client.send_if_open(raw * 3)
             response = client.read()
             assert response.status == 200
@@ -52,7 +50,7 @@ def test_closes_after_each_response(server: Server) -> None:
 
 @of_kind("keeps_alive")
 def test_limit_of_requests_per_connection(server: Server) -> None:
-    with Client(server) as client:
+    with server.client() as client:
         for _ in range(10):
             client.send(KEPT * 100)
             last = [client.read() for _ in range(100)]
@@ -67,7 +65,7 @@ def test_half_close_in_mid_request(server: Server) -> None:
         b"GET /t/dig",
         b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc",
     ):
-        with Client(server) as client:
+        with server.client() as client:
             client.send(raw)
             client.half_close()
             assert not client.read_to_end().startswith(b"HTTP/1.1 2")
@@ -78,29 +76,29 @@ def test_resets(server: Server, store: RedisClient) -> None:
     post = request("POST", "/guestbook", (FORM,), b"guest-name=a&guest-remarks=b")
     for raw in (b"", b"GET /t/di", post[:-5], KEPT, request("GET", "/t/big.bin"), KEPT * 50):
         for pause in (0.0, 0.02):
-            client = Client(server)
+            client = server.client()
             client.send(raw)
             time.sleep(pause)
             client.reset()
-            assert fetch(server, "/t/digits.txt").body == b"0123456789"
+            assert server.get("/t/digits.txt").body == b"0123456789"
     for _ in range(20):
-        client = Client(server)
+        client = server.client()
         client.send(request("GET", "/guestbook"))
         client.reset()
     for _ in range(3):  # after a half-close the kernel reports EPIPE with a signal, not ECONNRESET
-        client = Client(server, receive_buffer=4096)
+        client = server.client(receive_buffer=4096)
         client.send(request("GET", "/t/big.bin"))
         client.read_exactly(1000)
         client.half_close()
         client.reset()
-        assert fetch(server, "/t/digits.txt").status == 200
-    assert sign(server, "Ann", "still here").status == 303
-    assert "still here - Ann" in remarks(fetch(server, "/guestbook").text)
+        assert server.get("/t/digits.txt").status == 200
+    assert server.sign("Ann", "still here").status == 303
+    assert "still here - Ann" in remarks(server.get("/guestbook").text)
 
 
 def test_date_moves_on(server: Server) -> None:
-    first = fetch(server, "/t/digits.txt").field("Date")
-    wait_until(lambda: fetch(server, "/t/digits.txt").field("Date") != first, "the Date changes")
+    first = server.get("/t/digits.txt").field("Date")
+    wait_until(lambda: server.get("/t/digits.txt").field("Date") != first, "the Date changes")
 
 
 @of_kind("keeps_alive")
@@ -110,7 +108,7 @@ def test_pipelined_after_a_body(server: Server, store: RedisClient) -> None:
     meaning (RFC 9110, section 9.3.1)."""
     posts = [case.raw for case in CASES["bodies"] if case.statuses == (303,)]
     raws = [*posts, request("GET", "/t/digits.txt", (), b"GET /none HTTP/1.1\r\n\r\n")]
-    with Client(server) as client:
+    with server.client() as client:
         client.send(b"".join(raw + KEPT for raw in raws))
         statuses = [client.read().status for _ in range(2 * len(raws))]
     assert statuses == [303, 200] * len(posts) + [200, 200]
@@ -130,7 +128,7 @@ def test_expect_continue(
     body without waiting, the 100 is optional. In both cases there is one final response."""
     fields: Fields = (FORM, ("Expect", "100-Continue"), how)
     body = CHUNKS if how == CHUNKED else BODY
-    with Client(server) as client:
+    with server.client() as client:
         client.send(request("POST", "/guestbook", fields) + (body if at_once else b""))
         response = client.read()
         if not at_once:
@@ -156,7 +154,7 @@ def _fewest(server: Server, raw: bytes, ends: bool) -> int:
     is the lowest number of 30 tries, because a busy kernel acknowledges more often."""
 
     def segments() -> int:
-        with Client(server) as client:
+        with server.client() as client:
             assert client.exchange(raw).status == 200
             assert not ends or client.read_to_end() == b""
             info = client.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
@@ -178,7 +176,7 @@ def test_end_costs_no_packet(server: Server, target: str) -> None:
 def faulty(binary: Path, site: Path, redis: PrivateRedis) -> Iterator[FaultyServer]:
     """Yield a server in which a call can raise a signal; kill the server afterwards."""
     options = ("--no-confinement", "--workers", "2")
-    server = FaultyServer(binary, site, redis.url(4062), options)
+    server = FaultyServer(binary, site, redis.url(redis.unused()), options)
     try:
         yield server.start()
     finally:
@@ -193,9 +191,9 @@ def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int)
     is stopped, the kernel waits 0.2 s before it sends the last bytes."""
     if faulty.kind.completes and PIECES[target] == "send":
         pytest.skip("the kernel sends, shuts down and closes without returning to the process")
-    right = fetch(faulty, target, *CLOSE)
+    right = faulty.get(target, *CLOSE)
     faulty.plan.arm(PIECES[target], 1, -number)
-    with Client(faulty) as client:
+    with faulty.client() as client:
         response = client.exchange(request("GET", target, CLOSE))
         assert (response.status, response.body) == (right.status, right.body)
         if number == signal.SIGKILL:
@@ -212,8 +210,8 @@ def test_bytes_that_the_server_does_not_read(
     data may be an empty line (RFC 9112, section 2.2). The request is the last because of
     `Connection: close`, or because the server stops."""
     server = start(redis=own.url())
-    right = fetch(server, "/guestbook", *CLOSE)
-    with Client(server) as client:
+    right = server.get("/guestbook", *CLOSE)
+    with server.client() as client:
         with own.paused():
             client.send_read(request("GET", "/guestbook", () if stops else CLOSE))
             if stops:
@@ -229,7 +227,7 @@ def test_empty_line_is_no_request(start: Start) -> None:
     """An empty line after a request (RFC 9112, section 2.2) begins no new request. If the server
     stops, the idle connection ends without a response. (The timeout: limits/test_timeouts.py.)"""
     server = start()
-    with Client(server) as client:
+    with server.client() as client:
         for _ in range(2):
             assert client.exchange(KEPT).status == 200
             client.send_read(b"\r\n")
@@ -241,7 +239,7 @@ def test_bytes_behind_a_long_response(start: Start) -> None:
     """A client gets a whole long response although it sends more requests meanwhile."""
     size = 1 << 20
     part = request("GET", "/t/big.bin", (*CLOSE, ("Range", f"bytes=0-{size - 1}")))
-    with Client(start(), receive_buffer=1 << 16) as client:
+    with start().client(receive_buffer=1 << 16) as client:
         client.send(part)
         assert client.read_head().startswith(b"HTTP/1.1 206")
         for _ in range(64):

@@ -2,7 +2,6 @@
 """Confinement: the rights that a server drops after its start."""
 
 import contextlib
-import ctypes
 import errno
 import os
 import pwd
@@ -13,17 +12,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
+from bench.grade import fence
 from bench.host.project import toml_of
 from tests.bench.commands import run
 
-from ..claims import CLOSE, crowd, of
-from ..client import FORM, Client, fetch, form, request, send_to_end, sign
-from ..conftest import Start
-from ..harness import REPOSITORY, Server, run_to_end
-from ..processes import status
+from ..client import CLOSE, FORM, form, request
+from ..harness import REPOSITORY, Server, Start, of, run_to_end
+from ..processes import log_writers, status
 from ..redisbox import PrivateRedis
 from ..site import build_project_site
 from ..sockets import free_port
@@ -33,19 +30,12 @@ from ..tracing import Trace, native, skip_unless_traceable
 pytestmark = pytest.mark.plain_build("sanitizers make calls of their own: no confinement")
 
 INTRUDER = REPOSITORY / "build" / "intruder.so"
-LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
 
 NOT_ALWAYS = toml_of(Path(__file__).with_name("not_always.toml"))
 
 BY_ITSELF = {"accept4", "recvfrom", "sendto", "sendmsg", "getsockopt"}
 """Calls that io_uring replaces. The filter allows them also in 08, because the ring can do the same
 operations anyway."""
-
-
-def landlock_version() -> int:
-    """Return the kernel's Landlock version; 0 if it has none."""
-    libc = ctypes.CDLL(None)
-    return max(0, int(libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION)))
 
 
 def listed(binary: Path) -> set[str]:
@@ -57,31 +47,25 @@ def listed(binary: Path) -> set[str]:
     return set(names)
 
 
-def _has_log_writer(server: Server) -> bool:
-    """Return whether a child of the server has its own session, as the log writer does."""
-    children = psutil.Process(server.pid).children()
-    return any(os.getsid(child.pid) == child.pid for child in children)
-
-
 def test_list_of_calls(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
     """A server makes only listed calls, and makes each listed call, except perhaps NOT_ALWAYS."""
     skip_unless_traceable()
     root = build_project_site(tmp_path, REPOSITORY)
     (root / "public" / "large").write_bytes(bytes(100_000))
     server = start("--log", root=root, redis=own.url(1))
-    wait_until(lambda: _has_log_writer(server), "the log writer has left the session")
+    wait_until(lambda: log_writers(server.pid), "the log writer has left the session")
     wait_until(lambda: server.is_at_rest(4), "the server has all workers")
     trace = Trace(server, tmp_path / "trace")
     for _ in range(2):
         for target in ("/", "/large", "/guestbook", "/sorted", "/none", "/go/x", "/home"):
-            fetch(server, target)
+            server.get(target)
         os.utime(root / "templates" / "guestbook" / "index.html")  # the server reads it again
-        assert sign(server, "Ann", "traced").status == 303
-        send_to_end(server, b"nonsense\r\n\r\n")
+        assert server.sign("Ann", "traced").status == 303
+        server.send_to_end(b"nonsense\r\n\r\n")
         own.kill()
-        assert fetch(server, "/guestbook").status == 503
+        assert server.get("/guestbook").status == 503
         own.start()
-        wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
+        wait_until(lambda: server.get("/guestbook").status == 200, "Redis is back")
     for number in (signal.SIGSTOP, signal.SIGCONT):
         for pid in server.pids():
             with contextlib.suppress(ProcessLookupError):  # a child of 02 that has ended
@@ -93,7 +77,7 @@ def test_list_of_calls(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
             lambda: bool(set(server.children()) - before) and server.is_at_rest(4),
             "the worker is replaced",
         )
-    fetch(server, "/")
+    server.get("/")
     assert server.stop() == 0
     made, kept = set(trace.calls()), set(map(native, listed(server.binary)))
     if "epoll_pwait" in made:  # for epoll_wait(3), with musl: lib/calls.h
@@ -103,11 +87,7 @@ def test_list_of_calls(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
     assert kept - made - not_always == set()
 
 
-HEAP_FILES = {
-    "/sys/devices/system/cpu/online",
-    "/proc/stat",
-    "/proc/sys/vm/overcommit_memory",
-}
+HEAP_FILES = {"/sys/devices/system/cpu/online", "/proc/stat", "/proc/sys/vm/overcommit_memory"}
 
 
 @of("threading", "prethreading")
@@ -119,15 +99,15 @@ def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
     trace = Trace(server, tmp_path / "trace")
     for _ in range(3):  # heaps grow and shrink
         body = form(guest_name="x", guest_remarks="%" * 20000)
-        with crowd(server, 8, request("POST", "/guestbook", (FORM, *CLOSE), body)) as clients:
+        with server.crowd(8, request("POST", "/guestbook", (FORM, *CLOSE), body)) as clients:
             assert {client.read().status for client in clients} == {400}
-        with crowd(server, 8, request("GET", "/sorted", CLOSE)) as clients:
+        with server.crowd(8, request("GET", "/sorted", CLOSE)) as clients:
             assert {client.read().status for client in clients} == {200}
     assert server.stop() == 0
     trace.calls()
     found = re.findall(r'openat\(AT_FDCWD, "(.*?)", .*? = (-?\d+)', trace.path.read_text())
     assert {name for name, _ in found} <= HEAP_FILES
-    if landlock_version() >= 1:
+    if fence.version() >= 1:
         assert {result for _, result in found} <= {"-1"}
     assert server.stderr == ""
 
@@ -151,7 +131,7 @@ def intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> dic
             "TEST_PID": str(os.getpid()),
         }
         with _intruded(binary, root, redis.url(), *options, **variables) as server:
-            assert fetch(server, "/t/digits.txt").status == 200
+            assert server.get("/t/digits.txt").status == 200
             wait_until(lambda: "intruder kill" in server.stderr, "the last result is logged")
             found = re.findall(r"^intruder (\w+) (\d+)$", server.stderr, re.MULTILINE)
             return {name: int(number) for name, number in found}
@@ -159,7 +139,7 @@ def intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> dic
 
 def test_intruder(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """An attacker who controls a server can do little more than the server itself."""
-    version = landlock_version()
+    version = fence.version()
     denied = errno.EACCES if version >= 1 else 0
     got = intrude(binary, site, redis)
     assert got["page"] == got["template"] == got["redis"] == 0
@@ -198,7 +178,7 @@ def test_crash_reports_its_kind(binary: Path, site: Path, redis: PrivateRedis) -
     """A crashing server prints the C library's message about a corrupt heap."""
     server = _intruded(binary, site, redis.url(), FREE_TWICE="1").start()
     try:
-        with Client(server) as client:
+        with server.client() as client:
             client.send(request("GET", "/"))
             wait_until(lambda: "double free" in server.stderr, "the message is printed")
         assert "is not in its list" not in server.stderr
@@ -236,19 +216,19 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the
 def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
     """With --user all processes run as this user, with its groups and without root's rights."""
     nobody = pwd.getpwnam("nobody")
-    server = start("--user", "nobody", root=open_site, redis=redis.url(4050))
+    server = start("--user", "nobody", root=open_site, redis=redis.url(redis.unused()))
     for pid in server.pids():
         assert status(pid, "Uid") == [str(nobody.pw_uid)] * 4
         assert status(pid, "Gid") == [str(nobody.pw_gid)] * 4
         assert "0" not in status(pid, "Groups")
         assert int(status(pid, "CapEff")[0], 16) == int(status(pid, "CapPrm")[0], 16) == 0
-    assert fetch(server, "/").status == 200
-    assert sign(server, "Ann", "as nobody").status == 303
+    assert server.get("/").status == 200
+    assert server.sign("Ann", "as nobody").status == 303
     # The server answers 404 for a file that only root may read.
     secret = open_site / "public" / "secret.txt"
     secret.write_text("for root")
     secret.chmod(0o600)
-    assert fetch(server, "/secret.txt").status == 404
+    assert server.get("/secret.txt").status == 404
 
 
 @pytest.mark.shared_code

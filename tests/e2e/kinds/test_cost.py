@@ -17,11 +17,9 @@ from pathlib import Path
 import pytest
 
 from .. import processes
-from ..claims import limit, of_kind
-from ..client import Client, request
-from ..conftest import Start
+from ..client import request
 from ..faults import FaultyServer
-from ..harness import Server
+from ..harness import Server, Start, limit, of_kind
 from ..redisbox import PrivateRedis
 from ..site import wait_until_settled
 from ..sockets import any_open
@@ -73,7 +71,7 @@ def _ask(server: Server, target: str, way: str, times: int, rest: float = 0) -> 
     kept = way == "kept"
     raw = request("GET", target, () if kept else (("Connection", "close"),))
     for _ in range(1 if kept else times):
-        with Client(server) as client:
+        with server.client() as client:
             for _ in range(times if kept else 1):
                 time.sleep(rest)
                 assert client.exchange(raw).status in (200, 302, 404)
@@ -164,7 +162,7 @@ def test_calls(start: Start, site: Path, tmp_path: Path) -> None:
 
 def test_blocks(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """A request makes the allocations in its line of cost.txt."""
-    with FaultyServer(binary, site, redis.url(4063), ("--workers", "1")) as server:
+    with FaultyServer(binary, site, redis.url(redis.unused()), ("--workers", "1")) as server:
         plan = server.plan
 
         def count(kind: str, way: str) -> list[Counter[str]]:

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ..claims import KEPT, WORKERS, crowd, of
-from ..client import Client, fetch
-from ..conftest import Start
-from ..harness import Server
+from ..client import KEPT, WORKERS
+from ..harness import Server, Start, of
 from ..processes import state
 from ..timing import wait_until
 
@@ -42,7 +40,7 @@ def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> Non
     server = start("--workers", "2", "--each-worker", *options, at_rest=True)
     with contextlib.ExitStack() as stack:
         for _ in range(CLIENTS):
-            client = stack.enter_context(Client(server))
+            client = stack.enter_context(server.client())
             assert client.exchange(KEPT).status == 200
             wait_until(lambda: {*map(state, server.children())} == {"S"}, "the worker sleeps again")
     least, most = sorted(_shares(server))
@@ -57,7 +55,7 @@ def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
     busy, _ = server.children()
     os.kill(busy, signal.SIGSTOP)
     wait_until(lambda: state(busy) == "T", "the worker is stopped")
-    with crowd(server, CLIENTS, KEPT) as clients:
+    with server.crowd(CLIENTS, KEPT) as clients:
         for client in clients:
             client.is_quiet(0 if options else 1)
         waiting = [client for client in clients if client.is_quiet(0.1)]
@@ -70,12 +68,10 @@ def test_a_listener_outlives_its_worker(start: Start) -> None:
     """A new worker gets the old worker's listener, and no connection is lost meanwhile."""
     server = start("--workers", str(WORKERS), "--each-worker", "--listener-each", at_rest=True)
     first, *_ = server.children()
-    for _ in range(16 * WORKERS):
-        assert fetch(server, "/t/digits.txt").status == 200
+    assert server.statuses("/t/digits.txt", 16 * WORKERS) == {200: 16 * WORKERS}
     os.kill(first, signal.SIGTERM)
     wait_until(lambda: first not in server.children(), "the worker has ended")
-    for _ in range(16 * WORKERS):
-        assert fetch(server, "/t/digits.txt").status == 200
+    assert server.statuses("/t/digits.txt", 16 * WORKERS) == {200: 16 * WORKERS}
     wait_until(lambda: server.is_at_rest(WORKERS), "a new worker is forked")
     shares = _shares(server)
     assert sum(shares) == 2 * 16 * WORKERS

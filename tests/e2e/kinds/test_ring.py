@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from .. import processes
-from ..claims import CLOSE, crowd, of
-from ..client import Client, fetch, request
-from ..conftest import Start
-from ..harness import Server
+from ..client import CLOSE, request
+from ..harness import Server, Start, of
 from ..redisbox import PrivateRedis
 from ..timing import wait_until
 from ..tracing import Trace, skip_unless_traceable
@@ -33,12 +31,12 @@ def test_calls_of_a_request(
     end a connection the server also calls shutdown and close."""
     skip_unless_traceable()
     server = start()
-    fetch(server, "/redirect")
+    server.get("/redirect")
     trace = Trace(server, tmp_path / "trace")
-    with Client(server) as client:
+    with server.client() as client:
         for _ in range(REQUESTS):
             if fields:
-                assert fetch(server, "/redirect", *fields).status == 302
+                assert server.get("/redirect", *fields).status == 302
             else:
                 assert client.exchange(request("GET", "/redirect")).status == 302
     assert server.stop() == 0
@@ -61,20 +59,20 @@ def test_intruder_in_the_ring(binary: Path, site: Path, redis: PrivateRedis) -> 
 def test_urgent_data(server: Server) -> None:
     """Urgent bytes (MSG_OOB) create at most one worker thread. Each byte wakes a receive operation
     without data; after 128 times the kernel gives the operation to a worker thread. Takes 2 s."""
-    with crowd(server, 20, b"G") as clients:
+    with server.crowd(20, b"G") as clients:
         for _ in range(140):
             for client in clients:
                 client.socket.send(b"x", socket.MSG_OOB)
             time.sleep(0.005)  # each byte wakes the operation once more
         assert len(processes.tasks(server.pid)) <= 2
-        assert fetch(server, "/t/digits.txt").status == 200
+        assert server.get("/t/digits.txt").status == 200
 
 
 def test_stop_while_a_client_reads_slowly(start: Start) -> None:
     """A server with a slow reader ends when its time to stop is over (7 s). A cancelled send may
     have sent a part of its bytes, so the server sends nothing more."""
     server = start()
-    with Client(server, receive_buffer=2048) as client:
+    with server.client(receive_buffer=2048) as client:
         client.socket.setblocking(False)
         client.socket.send(request("GET", "/sorted") * 200)
         time.sleep(0.5)

@@ -5,16 +5,16 @@ import re
 import shutil
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from bench.host.project import toml_of
 
-from ..claims import CLOSE
-from ..client import fetch, request, send, send_to_end, sign
-from ..conftest import SECOND_STOREY, Start
-from ..harness import REPOSITORY, Server, architecture, run_to_end
+from ..client import CLOSE, request
+from ..conftest import SECOND_STOREY
+from ..harness import REPOSITORY, Server, Start, architecture, run_to_end
 from ..markup import remarks
 from ..redisbox import PrivateRedis
 from ..sockets import can_listen, free_port
@@ -34,7 +34,10 @@ def _fails(binary: Path, *arguments: str) -> str:
 
 
 def test_banner(server: Server) -> None:
-    """The banner shows the server and its URL, in aligned lines."""
+    """The banner shows the server and its URL, in aligned lines. By default there is no log."""
+    for path in ("/t/digits.txt", "/t/none"):
+        server.get(path)
+    time.sleep(0.1)
     lines = server.stdout.splitlines()
     names = ["architecture", "pid", "workers", "url", "redis", "confined"]
     assert [line.split()[0] for line in lines] == names
@@ -133,10 +136,10 @@ def test_bad_redirects(binary: Path, without_redirects: Path) -> None:
 @pytest.mark.shared_code
 def test_redirects_are_optional(start: Start, without_redirects: Path) -> None:
     """The table of redirects is optional, and the last line needs no line end."""
-    assert fetch(start(root=without_redirects), "/old").status == 404
+    assert start(root=without_redirects).get("/old").status == 404
     table = without_redirects / "redirects"
     table.write_text("/new /\t# comment\n/old /page.html", encoding="utf-8")
-    assert fetch(start(root=without_redirects), "/old").field("Location") == "/page.html"
+    assert start(root=without_redirects).get("/old").field("Location") == "/page.html"
 
 
 class _Short(Server):
@@ -154,7 +157,7 @@ def test_short_form(binary: Path, site: Path) -> None:
         with _Short(binary, site, "", (port, host) if host else (port,)) as server:
             assert server.url == f"http://127.0.0.1:{port}/"
             assert server.banner["redis"] == f"redis://{redis}/0"
-            assert fetch(server, "/t/digits.txt").status == 200
+            assert server.get("/t/digits.txt").status == 200
 
 
 @pytest.mark.shared_code
@@ -180,7 +183,7 @@ def test_addresses(start: Start, address: str, host: str | None, reached: tuple[
         with socket.create_connection((local, server.port), TIMEOUT) as connection:
             connection.sendall(request("GET", "/t/digits.txt", CLOSE))
             assert connection.recv(15) == b"HTTP/1.1 200 OK"
-    assert fetch(server, "/t/digits.txt").status == 200
+    assert server.get("/t/digits.txt").status == 200
 
 
 NAMESAKE = r"""
@@ -209,11 +212,11 @@ def test_port_can_be_taken_again_at_once(start: Start) -> None:
     port = free_port()  # not ephemeral: another program might get such a port
     server = start("--port", str(port))
     # The server closes first, so the kernel keeps its port in TIME_WAIT.
-    assert [r.status for r in send_to_end(server, request("GET", "/t/digits.txt", CLOSE))] == [200]
+    assert [r.status for r in server.send_to_end(request("GET", "/t/digits.txt", CLOSE))] == [200]
     server.finish()
     again = start("--port", str(port))
     assert again.port == port
-    assert send(again, request("GET", "/t/digits.txt")).status == 200
+    assert again.send(request("GET", "/t/digits.txt")).status == 200
 
 
 @pytest.mark.shared_code
@@ -221,7 +224,7 @@ def test_port_can_be_taken_again_at_once(start: Start) -> None:
 def test_redis_by_another_address(start: Start, own: PrivateRedis, url: str) -> None:
     """Redis is reached by a Unix socket, whose URL names no database, and by a host name."""
     server = start(redis=url.format(path=own.socket_path, port=own.port))
-    assert sign(server, "Ann", "here").status == 303
+    assert server.sign("Ann", "here").status == 303
     assert own.client().remarks() == [b"here - Ann"]
 
 
@@ -235,12 +238,12 @@ def test_redis_with_password_and_database(start: Start) -> None:
 
         def visited(user: str, database: int) -> tuple[Server, int, list[str]]:
             server = start(redis=f"redis://{user}127.0.0.1:{own.port}/{database}")
-            response = fetch(server, "/guestbook")
+            response = server.get("/guestbook")
             return server, response.status, remarks(response.text)
 
         ann = "ann:s3cr%3At%2F%40@"
         server, *_ = visited(ann, 7)
-        assert sign(server, "Ann", "number seven").status == 303
+        assert server.sign("Ann", "number seven").status == 303
         for output in (server.stdout, server.stderr, server.banner["redis"]):
             assert "s3cr" not in output
         assert visited(":word@", 7)[1:] == (200, ["number seven - Ann"])
@@ -249,7 +252,7 @@ def test_redis_with_password_and_database(start: Start) -> None:
         assert visited(ann, 5000)[1:] == (503, [])
         wrong, *answer = visited("ann:wrong-word@", 7)
         assert answer == [503, []]
-        assert fetch(wrong, "/t/digits.txt").status == 200
+        assert wrong.get("/t/digits.txt").status == 200
         assert "wrong-word" not in wrong.stderr
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from tests.bench.commands import run
 
-from ..claims import shared
-from ..harness import Server
+from ..harness import Server, shared
 from ..redisbox import RedisClient
 from ..sockets import forgotten_connections
 from ..timing import PACE, TIMEOUT, TRIES, undisturbed

@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""Faults of system calls: each call fails, is interrupted, or is short (one byte). A session with
-fixed requests is repeated. First the first call of a function fails, then its second call, and so
-on. Each response is right, or has status 500 or 503, or the connection is closed. The server does
-not crash, leaks nothing, and answers the next session correctly.
+"""Faults of system calls: each call fails, is interrupted, or is short (one byte).
+
+In a running server, a session with fixed requests is repeated. First the first call of a function
+fails, then its second call, and so on. Each response is right, or has status 500 or 503, or the
+connection is closed. The server does not crash, leaks nothing, and answers the next session
+correctly. At its start, a server starts completely, or prints the reason and exits with status 1.
 """
 
+import contextlib
 import errno
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from ..claims import CLOSE, limit, of, of_kind
-from ..client import FORM, Client, EndOfStreamError, Response, fetch, form, request, sign
-from ..conftest import Start
+from ..client import CLOSE, FORM, EndOfStreamError, Response, form, request
 from ..faults import LIBRARY, SHORT, FaultyServer, faults
+from ..harness import Start, architecture, limit, of, of_kind
 from ..markup import part, remarks
-from ..redisbox import RedisClient
+from ..redisbox import PrivateRedis, RedisClient
 from ..site import eighty_kilobytes, wait_until_settled
 from ..timing import wait_until
 from ..tracing import Trace, skip_unless_traceable
@@ -69,11 +72,18 @@ class Session:
             outcomes += self._talk(last)
         return outcomes
 
+    def assert_nothing_is_left(self) -> None:
+        """Assert that the server has only its usual threads, processes, sockets and files."""
+        server, store = self.server, self.store
+        wait_until(lambda: server.is_at_rest(WORKERS), "the server is at rest")
+        wait_until(lambda: server.open_sockets() == store.connected(), "no other socket is open")
+        assert server.files_opened_twice() == []
+
     def _talk(self, *exchanges: tuple[bytes, int, object]) -> list[str]:
         """Send requests on one connection, or on a new one after a close; return each result."""
         outcomes: list[str] = []
         try:
-            with Client(self.server) as client:
+            with self.server.client() as client:
                 for number, (raw, status, what) in enumerate(exchanges, start=1):
                     response = client.exchange(raw)
                     outcomes.append(REFUSED if response.status in (500, 503) else RIGHT)
@@ -102,7 +112,7 @@ class Session:
         raw = request("POST", "/guestbook", (FORM, *CLOSE), body)
         outcome = CLOSED
         try:
-            with Client(self.server) as client:
+            with self.server.client() as client:
                 client.send_read(raw[:200])
                 status = client.exchange(raw[200:]).status
                 assert status in (303, 500, 503)
@@ -115,64 +125,54 @@ class Session:
 
 
 @pytest.fixture(scope="module")
-def faulty(binary: Path, site: Path, lone_store: RedisClient) -> Iterator[FaultyServer]:
-    """Yield a server that all tests of this file use."""
+def faulty(binary: Path, site: Path) -> Iterator[Session]:
+    """Yield a server with a Redis of its own, which most tests of this file use."""
     if not LIBRARY.exists():
         pytest.fail(f"{LIBRARY} is missing: build it first (make faults)", pytrace=False)
     wait_until_settled(site)  # the server does not cache a file that has just changed
     options = ("--workers", str(WORKERS), "--log")
-    with FaultyServer(binary, site, lone_store.url, options) as server:
-        yield server
-
-
-def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
-    """Assert that the server has only its usual threads, processes, sockets and files."""
-    wait_until(lambda: server.is_at_rest(WORKERS), "the server is at rest")
-    wait_until(lambda: server.open_sockets() == store.connected(), "only sockets to Redis are open")
-    assert server.files_opened_twice() == []
+    with PrivateRedis() as redis, FaultyServer(binary, site, redis.url(1), options) as server:
+        yield Session(server, redis.client(1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("call", "errors"), faults("session"))
-def test_faults(
-    faulty: FaultyServer, lone_store: RedisClient, call: str, errors: list[int]
-) -> None:
+def test_faults(faulty: Session, call: str, errors: list[int]) -> None:
     """If any call of a function fails, the server reacts as the head of this file says."""
-    plan = faulty.plan
-    session = Session(faulty, lone_store)
+    server, plan = faulty.server, faulty.server.plan
     for _ in range(3):
-        session.run()
-    _assert_nothing_is_left(faulty, lone_store)
-    pids, blocks = set(faulty.pids()), plan.blocks
+        faulty.run()
+    faulty.assert_nothing_is_left()
+    pids, blocks = set(server.pids()), plan.blocks
     for error in errors:
         for nth in range(1, MOST):
             plan.arm(call, nth, error)
-            outcomes = session.run()
+            outcomes = faulty.run()
             failed = plan.disarm()
             what = f"{call} {nth}: {errno.errorcode.get(error, 'short')}: {outcomes}"
             print(what, failed)
             if not failed or (error in HARMLESS and call not in MAY_REFUSE):
                 assert set(outcomes) == {RIGHT}, what
-            wait_until(lambda: fetch(faulty, "/guestbook").status == 200, "Redis is back")
-            assert set(session.run()) == {RIGHT}, what
-            _assert_nothing_is_left(faulty, lone_store)
+            wait_until(lambda: server.get("/guestbook").status == 200, "Redis is back")
+            assert set(faulty.run()) == {RIGHT}, what
+            faulty.assert_nothing_is_left()
             if not failed:
                 break
         else:
             pytest.fail(f"more than {MOST} calls of {call} in one session")
-    assert set(faulty.pids()) == pids
+    assert set(server.pids()) == pids
     assert plan.crashes == 0
-    if not faulty.kind.has_workers and not faulty.kind.lends_redis:  # one process, one thread
+    if not server.kind.has_workers and not server.kind.lends_redis:  # one process, one thread
         wait_until(lambda: plan.blocks <= blocks + 2, f"{plan.blocks} blocks, not {blocks}")
-    assert "is not in its list" not in faulty.stderr
+    assert "is not in its list" not in server.stderr
 
 
 @of_kind("not completes")
-def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
+def test_a_first_send_that_finds_no_room(faulty: Session) -> None:
     """If the first send returns EAGAIN, the server sends the response later."""
-    plan = faulty.plan
+    plan = faulty.server.plan
     plan.arm("sendmsg", 1, errno.EAGAIN)
-    assert fetch(faulty, "/sorted").status == 200
+    assert faulty.server.get("/sorted").status == 200
     assert plan.disarm()
 
 
@@ -185,54 +185,159 @@ def test_accept_is_forbidden(start: Start, tmp_path: Path) -> None:
     server = start("--workers", "1", "--no-confinement", at_rest=True)
     calls = 20
     fault = ("-e", "trace=accept4", "-e", f"inject=accept4:error=EPERM:when=1..{calls}")
+    begun = time.monotonic()  # some servers call accept4(2) again as soon as strace is attached
     Trace(server, tmp_path / "trace", *fault)
-    begun = time.monotonic()
-    assert fetch(server, "/t/digits.txt").status == 200
+    assert server.get("/t/digits.txt").status == 200
     assert time.monotonic() - begun > (calls - 1) * limit("RETRY_DELAY") / 1000
     assert server.stderr.count("cannot accept clients (Operation not permitted)") == 1
 
 
-def test_a_rename_while_a_file_is_opened(faulty: FaultyServer) -> None:
+def test_a_rename_while_a_file_is_opened(faulty: Session) -> None:
     """The server repeats openat2(2) after EAGAIN, which the kernel returns during a rename."""
-    plan = faulty.plan
-    changed = faulty.root / "public" / "t" / "changed.txt"
+    plan = faulty.server.plan
+    changed = faulty.server.root / "public" / "t" / "changed.txt"
     changed.write_bytes(b"not in any cache")
     plan.arm("openat2", 1, errno.EAGAIN)
-    assert fetch(faulty, "/t/changed.txt").body == b"not in any cache"
+    assert faulty.server.get("/t/changed.txt").body == b"not in any cache"
     assert plan.disarm()
 
 
-def test_words_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
+def test_words_without_memory(faulty: Session) -> None:
     """If there is no memory for the page /sorted, the server answers 503."""
-    plan = faulty.plan
+    plan = faulty.server.plan
     # The server may still need a buffer to close the previous connection.
-    _assert_nothing_is_left(faulty, lone_store)
+    faulty.assert_nothing_is_left()
     plan.arm("realloc", 2, errno.ENOMEM)  # the first call is for the request
-    assert fetch(faulty, "/sorted").status == 503
+    assert faulty.server.get("/sorted").status == 503
     assert plan.disarm()
-    assert fetch(faulty, "/sorted").status == 200
-
-
-def _is_answered(server: FaultyServer) -> int:
-    """Post a remark; return the status, or 0 if the connection was closed without a response."""
-    try:
-        return sign(server, "Ann", "without memory").status
-    except EndOfStreamError:
-        return 0
+    assert faulty.server.get("/sorted").status == 200
 
 
 @pytest.mark.redis_code
-def test_new_connection_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
+def test_new_connection_without_memory(faulty: Session) -> None:
     """If there is no memory for SELECT, the server sends no command to database 0 instead."""
-    plan = faulty.plan
-    other = RedisClient(lone_store.port)
+    server, plan = faulty.server, faulty.server.plan
+    other = RedisClient(faulty.store.port)
     for nth in range(1, 10):
-        wait_until(lambda: fetch(faulty, "/guestbook").status == 200, "Redis is back")
-        lone_store.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        wait_until(lambda: server.get("/guestbook").status == 200, "Redis is back")
+        faulty.store.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         time.sleep(0.2)  # only a connection that has been idle is checked
         plan.arm("realloc", nth, errno.ENOMEM)
-        answers = [_is_answered(faulty) for _ in range(3)]
+        for _ in range(3):
+            with contextlib.suppress(EndOfStreamError):
+                assert server.sign("Ann", "without memory").status in (303, 503)
         assert plan.disarm()
-        assert set(answers) <= {303, 503, 0}
-        assert other.do("DBSIZE") == 0, f"realloc {nth}: {answers}"
+        assert other.do("DBSIZE") == 0, f"realloc {nth}"
         other.close()
+
+
+# ---- At the start ----
+#
+# These tests include the first connection to Redis, which the first request that needs Redis opens.
+# If it fails, the response has an error status, no socket is left, and the next one succeeds.
+
+
+def _assert_whole(server: FaultyServer, store: RedisClient) -> None:
+    """Assert that the server serves files, redirects and the guestbook, and stops correctly."""
+    with server:
+        wait_until(lambda: server.get("/guestbook").status == 200, "Redis is back")
+        statuses = [server.get(path).status for path in ("/t/digits.txt", "/t/plain")]
+        assert statuses == [200, 302]
+        wait_until(lambda: server.open_sockets() == store.connected(), "no socket is left over")
+
+
+def _fails_at_start(server: FaultyServer) -> bool:
+    """Return whether the server fails to start. Assert that it then exits with 1 after one line."""
+    with contextlib.suppress(AssertionError):
+        server.start()
+    # 03 and 09 fork their workers after the banner.
+    wait_until(lambda: not server.running() or server.is_at_rest(WORKERS), "the end or all workers")
+    if server.running():
+        return False
+    assert server.wait() == 1, server.stderr
+    assert server.stderr.startswith(f"{server.name}: "), server.stderr
+    assert server.stderr.count("\n") == 1, server.stderr
+    assert len(server.stderr) > len(server.name) + 15, server.stderr
+    return True
+
+
+Make = Callable[..., FaultyServer]
+
+
+@pytest.fixture
+def make(binary: Path, site: Path, own: PrivateRedis) -> Make:
+    """Return a function that makes a server whose nth call fails: make(call, nth, error)."""
+
+    def one(*fault: str | int) -> FaultyServer:
+        server = FaultyServer(binary, site, own.url(1), ("--workers", str(WORKERS)))
+        server.plan.arm(*fault)  # type: ignore[arg-type]
+        return server
+
+    return one
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("call", "errors"), faults("start"))
+def test_faults_at_start(make: Make, own: PrivateRedis, call: str, errors: list[int]) -> None:
+    """The server starts, or exits with a message, if any call of a function fails at the start."""
+    store = own.client()
+    for error in errors:
+        for nth in range(1, MOST):
+            server = make(call, nth, error)
+            if not _fails_at_start(server):
+                with contextlib.suppress(EndOfStreamError, ConnectionError):
+                    assert server.get("/guestbook").status in (200, 500, 503)
+                # Later calls of this function belong to test_faults().
+                failed = server.plan.disarm()
+                _assert_whole(server, store)
+                if not failed:
+                    break
+            assert server.plan.crashes == 0
+        else:
+            pytest.fail(f"more than {MOST} calls of {call} at the start")
+
+
+NEEDED = {
+    "openat2": "openat2 ENOSYS EPERM",
+    "io_uring_queue_init_params": "io_uring_setup EPERM ENOSYS EINVAL ENOMEM",
+}
+"""Functions without which a server does not start, with their system calls and possible errors."""
+
+
+@pytest.mark.shared_code
+@pytest.mark.parametrize("call", NEEDED)
+def test_a_needed_call_is_refused(make: Make, arch: str, call: str) -> None:
+    """If an old kernel or a container refuses a needed call, the message names the call and the
+    error."""
+    if call.startswith("io_uring") and not architecture(arch).completes:
+        pytest.skip("this server does not use io_uring")
+    name, *errors = NEEDED[call].split()
+    for error in errors:
+        server = make(call, 1, getattr(errno, error))
+        assert _fails_at_start(server)
+        assert f"{name}(2)" in server.stderr
+        assert os.strerror(getattr(errno, error)) in server.stderr
+
+
+OLD = {
+    "seccomp": "to all system calls, public/",
+    "landlock_create_ruleset": "all files and ports (this kernel has no Landlock)",
+}
+
+
+@pytest.mark.shared_code
+@pytest.mark.parametrize("call", OLD)
+def test_old_kernel(make: Make, call: str) -> None:
+    """On a kernel without seccomp or Landlock the server runs, and its banner says so."""
+    with make(call, 1, errno.ENOSYS) as server:
+        assert server.plan.disarm()
+        assert OLD[call] in server.banner["confined"]
+        assert server.get("/guestbook").status == 200
+
+
+def test_listener_cannot_be_watched(make: Make) -> None:
+    """If an event loop cannot watch the listening socket at first, it tries again."""
+    with make("epoll_ctl", 1, errno.ENOMEM) as server:
+        assert server.get("/guestbook").status == 200
+        # Only a server that imports epoll_ctl() has called it.
+        assert server.plan.disarm() == (b"epoll_ctl" in server.binary.read_bytes())

@@ -20,14 +20,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 
-from ..claims import limit, of
-from ..client import fetch
-from ..conftest import Start
-from ..harness import Server
-from ..processes import has_ended, has_signal
+from ..harness import Server, Start, limit, of
+from ..processes import has_ended, has_signal, log_writers
 from ..redisbox import FalseRedis, PrivateRedis, replying
 from ..small import fill, redirected
 from ..timing import PACE, TIMEOUT, wait_until
@@ -46,37 +42,31 @@ def _read_now(descriptor: int) -> str:
     return os.read(descriptor, 1 << 20).decode() if ready else ""
 
 
-class Pipe:
-    """A named pipe of one page, which only the test reads."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        os.mkfifo(path)
-        self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        fcntl.fcntl(self.reader, fcntl.F_SETPIPE_SZ, 4096)
-        self.writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-
-    def read(self) -> str:
-        """Return the text that is in the pipe now."""
-        return _read_now(self.reader)
-
-    def close(self) -> None:
-        os.close(self.reader)
-        os.close(self.writer)
+def _pipe(stack: contextlib.ExitStack) -> Output:
+    """Return a pipe of one page."""
+    reader, writer = os.pipe()
+    for end in (reader, writer):
+        stack.callback(os.close, end)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    return writer, reader
 
 
 @pytest.fixture
-def pipe(tmp_path: Path) -> Iterator[Pipe]:
-    """Yield a pipe that only the test can read."""
-    one = Pipe(tmp_path / "pipe")
-    yield one
-    one.close()
+def pipe() -> Iterator[Output]:
+    """Yield a pipe that only the test reads."""
+    with contextlib.ExitStack() as stack:
+        yield _pipe(stack)
+
+
+def _to(descriptor: int) -> str:
+    """Return what a shell writes to redirect standard error to a descriptor of this process."""
+    return f"2> /proc/{os.getpid()}/fd/{descriptor}"
 
 
 def _ask(server: Server, target: str, times: int) -> None:
     """Send requests, and wait: the last log line may be written after its client has left."""
     for _ in range(times):
-        assert fetch(server, target).status in (200, 404)
+        assert server.get(target).status in (200, 404)
     time.sleep(0.2)
 
 
@@ -86,29 +76,22 @@ def _accounted(text: str) -> int:
     return dropped + len(re.findall(r"^127\.0\.0\.1 .* \d+\r?$", text, re.MULTILINE))
 
 
-def test_full_pipe_of_standard_error(start: Start, own: PrivateRedis, pipe: Pipe) -> None:
+def test_full_pipe_of_standard_error(start: Start, own: PrivateRedis, pipe: Output) -> None:
     """Files are served although the pipe of standard error has no space for a line about Redis."""
-    server = start("--workers", "2", redis=own.url(1), prefix=redirected(f"2> '{pipe.path}'"))
-    assert fetch(server, "/guestbook").status == 200
-    fill(pipe.writer)
+    writer, reader = pipe
+    server = start("--workers", "2", redis=own.url(1), prefix=redirected(_to(writer)))
+    assert server.get("/guestbook").status == 200
+    fill(writer)
     own.kill()
     # If a connection breaks in the clock tick of a reply, Redis counts as available.
     time.sleep(0.1)
-    assert [fetch(server, "/guestbook").status for _ in range(4)] == [503] * 4
-    assert [fetch(server, "/t/digits.txt").status for _ in range(4)] == [200] * 4
-    pipe.read()
+    assert [server.get("/guestbook").status for _ in range(4)] == [503] * 4
+    assert [server.get("/t/digits.txt").status for _ in range(4)] == [200] * 4
+    _read_now(reader)
     own.start()
-    wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
-    wait_until(lambda: DROPPED.search(pipe.read()), "the count is printed")
+    wait_until(lambda: server.get("/guestbook").status == 200, "Redis is back")
+    wait_until(lambda: DROPPED.search(_read_now(reader)), "the count is printed")
     server.finish()
-
-
-def _pipe(stack: contextlib.ExitStack) -> Output:
-    reader, writer = os.pipe()
-    for end in (reader, writer):
-        stack.callback(os.close, end)
-    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-    return writer, reader
 
 
 def _socket(stack: contextlib.ExitStack) -> Output:
@@ -136,8 +119,7 @@ def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Ou
         ours, reader = kind(stack)
         flags = fcntl.fcntl(ours, fcntl.F_GETFL)
         server = start("--log", "--workers", "2", stdout=ours)
-        for _ in range(30):
-            assert fetch(server, LONG).status == 404
+        assert server.statuses(LONG, 30) == {404: 30}
         if os.isatty(ours):
             termios.tcflow(ours, termios.TCOON)
         text = _read_now(reader)
@@ -152,7 +134,7 @@ def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Ou
             text += _read_now(reader)
             if _accounted(text) == asked:
                 return True
-            assert fetch(server, "/t/digits.txt").status == 200
+            assert server.get("/t/digits.txt").status == 200
             asked += 1
             return False
 
@@ -162,13 +144,16 @@ def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Ou
 
 
 @of("preforking", "epoll", "multicore")
-def test_end_without_a_reader(start: Start, pipe: Pipe) -> None:
-    """A stopping server waits for the reader of its statistics for one second only."""
-    server = start("--workers", "2", prefix=("sh", "-c", 'exec "$0" "$@"'))
+def test_end_without_a_reader(start: Start, pipe: Output) -> None:
+    """A stopping server waits for the reader of its statistics for one second only. (Before that:
+    the statistics of a server without a request.)"""
+    server = start("--workers", "2")
     server.finish()
-    fill(pipe.writer)
-    whole = [*server.command(), "--log"]
-    shell = ["sh", "-c", f'exec "$0" "$@" 2> {pipe.path}', *whole]
+    figures = server.statistics()
+    assert figures["requests"] == "0"
+    assert not re.search("nan|inf", figures.get("cpu/request", ""))
+    fill(pipe[0])
+    shell = [*redirected(_to(pipe[0])), *server.command(), "--log"]
     with subprocess.Popen(shell, stdout=subprocess.DEVNULL) as process:
         has_handler = partial(has_signal, process.pid, "SigCgt", signal.SIGTERM)
         wait_until(has_handler, "the server handles the signal")
@@ -204,7 +189,7 @@ def test_log_on_a_disk_that_hangs(
     subprocess.run(["fsfreeze", "-f", str(frozen_disk)], check=True)
     try:
         own.kill()
-        assert fetch(server, "/guestbook").status == 503
+        assert server.get("/guestbook").status == 503
         _ask(server, LONG, 30)
     finally:
         subprocess.run(["fsfreeze", "-u", str(frozen_disk)], check=True)
@@ -213,19 +198,13 @@ def test_log_on_a_disk_that_hangs(
     server.finish()
 
 
-def _log_writers(server: Server) -> list[psutil.Process]:
-    """Return the children that have their own session."""
-    children = psutil.Process(server.pid).children()
-    return [child for child in children if os.getsid(child.pid) == child.pid]
-
-
 @of("preforking", "epoll")
 def test_log_writer_is_killed(start: Start) -> None:
     """The server reports a killed log writer once for each log, and logs all later lines."""
     server = start("--log", "--workers", "2")
-    wait_until(lambda: len(_log_writers(server)) == 2, "the log writers run")
+    wait_until(lambda: len(log_writers(server.pid)) == 2, "the log writers run")
     _ask(server, "/t/digits.txt", 5)
-    for writer in _log_writers(server):
+    for writer in log_writers(server.pid):
         writer.kill()
         wait_until(lambda pid=writer.pid: has_ended(pid), "the log writer has ended")
     _ask(server, "/t/digits.txt", 5)
@@ -244,8 +223,7 @@ def test_each_reason_is_logged(start: Start) -> None:
     most = limit("LOG_REASONS")
     with FalseRedis(script) as false:
         server = start("--workers", "2", redis=false.url)
-        for _ in range(2 * most + 10):
-            assert fetch(server, "/go/name").status == 502
+        assert server.statuses("/go/name", 2 * most + 10) == {502: 2 * most + 10}
         logged = re.findall(r"unexpected reply: ERR reason (\d+)", server.stderr)
         assert logged == [str(number) for number in range(most)]
 
@@ -276,8 +254,7 @@ def test_log_of_the_last_requests(start: Start, tmp_path: Path) -> None:
     """No log line is lost if all processes of the server's session get SIGINT. Takes 1 s."""
     log = tmp_path / "log"
     server = start("--log", "--workers", "2", prefix=redirected(f">> '{log}'"))
-    for _ in range(20):
-        assert fetch(server, "/t/digits.txt").status == 200
+    assert server.statuses("/t/digits.txt", 20) == {200: 20}
     for pid in server.pids():
         with contextlib.suppress(ProcessLookupError):  # the parent has ended this process meanwhile
             os.kill(pid, signal.SIGINT)

@@ -23,20 +23,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ..claims import (
-    ELSEWHERE,
-    IDLE_TIME,
-    KEPT,
-    REDIS_TIME,
-    REQUEST_TIME,
-    crowd,
-    of,
-    shared,
-    statuses,
-)
-from ..client import Client, fetch, request, sign
-from ..conftest import PORTS, Start
-from ..harness import REPOSITORY, Server, architecture, run_to_end
+from ..client import ELSEWHERE, IDLE_TIME, KEPT, REDIS_TIME, REQUEST_TIME, VISIT, request
+from ..conftest import PORTS
+from ..harness import REPOSITORY, Server, Start, architecture, of, run_to_end, shared
 from ..redisbox import PrivateRedis
 from ..site import build_project_site, build_site
 from ..small import (
@@ -74,7 +63,7 @@ def test_more_clients_than_descriptors(start: Start, descriptors: int) -> None:
     """With few descriptors, 60 slow clients and 300 requests for the guestbook are all served."""
     server = start("--workers", "8", prefix=limited(nofile=descriptors))
     undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
-    assert statuses(server, "/guestbook", 300, at_once=30) == {200: 300}
+    assert server.statuses("/guestbook", 300, at_once=30) == {200: 300}
 
 
 @undisturbed_test(IDLE_TIME)
@@ -82,7 +71,7 @@ def test_idle_clients_leave_room(start: Start, arch: str) -> None:
     """New clients are served, however many idle clients stay connected."""
     descriptors = 19 + architecture(arch).listeners(64)
     server = start("--workers", "64", prefix=limited(nofile=descriptors))
-    with crowd(server, 40, KEPT) as clients:
+    with server.crowd(40, KEPT) as clients:
         assert {client.read(seconds=IDLE_TIME).status for client in clients} == {200}
 
 
@@ -99,20 +88,21 @@ def _with_many_files(folder: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("descriptors", [32, shared(64)])
-@undisturbed_test(REQUEST_TIME)
+@undisturbed_test(REQUEST_TIME / 4)
 def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors: int) -> None:
     """While slow clients hold different large files open, all other clients are served."""
     root = _with_many_files(tmp_path)
-    server = start("--workers", "8", root=root, prefix=limited(nofile=descriptors))
+    options = ("--workers", "8", "--time-scale", "4")
+    server = start(*options, root=root, prefix=limited(nofile=descriptors))
     slow = 0 if server.kind.is_stalled_by_one else 6
     with contextlib.ExitStack() as stack:
         for number in range(slow):
-            client = stack.enter_context(Client(server, receive_buffer=4096))
+            client = stack.enter_context(server.client(receive_buffer=4096))
             client.send(request("GET", f"/{number}.bin"))
             assert b" 200 " in client.read_head()
         for number in range(120):
-            assert fetch(server, f"/{number}.txt").body == str(number).encode()
-        assert fetch(server, "/guestbook").status == 200
+            assert server.get(f"/{number}.txt").body == str(number).encode()
+        assert server.get("/guestbook").status == 200
 
 
 @pytest.mark.slow
@@ -161,12 +151,12 @@ def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Serv
 def test_more_clients_than_processes(small_user: Callable[..., Server]) -> None:
     """Sixty slow clients are all served with thirty processes: clients wait for a free process."""
     with small_user(processes=30, workers=8) as server:
-        with crowd(server, 60, HOME[:-2]) as clients:
+        with server.crowd(60, HOME[:-2]) as clients:
             assert_rests(server)
             for client in clients:
                 client.send_if_open(HOME[-2:])
             assert [client.read().status for client in clients] == [200] * 60
-        assert fetch(server, "/guestbook").status == 200
+        assert server.get("/guestbook").status == 200
 
 
 @of("forking", "threading")
@@ -174,10 +164,10 @@ def test_more_clients_than_processes(small_user: Callable[..., Server]) -> None:
 def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> None:
     """A client that waits for a process at SIGTERM is served, because idle clients must leave."""
     server = small_user(processes=8, workers=1)
-    with contextlib.ExitStack() as stack, crowd(server.start(), 7, KEPT_HOME) as idle:
+    with contextlib.ExitStack() as stack, server.start().crowd(7, KEPT_HOME) as idle:
         stack.callback(server.kill)
         assert [client.read().closes for client in idle] == [False] * 7
-        with crowd(server, 3, HOME) as others:
+        with server.crowd(3, HOME) as others:
             wait_until(lambda: "clients wait" in server.stderr, "a process is missing")
             assert server.stop() == 0
             assert [client.read().status for client in others] == [200] * 3
@@ -188,9 +178,9 @@ def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> No
 @undisturbed_test(IDLE_TIME)
 def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) -> None:
     """If a client waits for a process, the next response ends another client's connection."""
-    with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT_HOME) as first:
+    with small_user(processes=8, workers=1) as server, server.crowd(7, KEPT_HOME) as first:
         assert [client.read().closes for client in first] == [False] * 7
-        with crowd(server, 1, KEPT_HOME) as (late,):
+        with server.crowd(1, KEPT_HOME) as (late,):
             wait_until(lambda: "clients wait" in server.stderr, "a process is missing")
             assert first[0].exchange(KEPT_HOME).closes
             assert late.read().status == 200
@@ -223,7 +213,7 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
         status, _, error = run_to_end(*server.command())
         assert (status, "give fewer --workers" in error) == (1, True)
         return
-    with server, Client(server) as client:
+    with server, server.client() as client:
         client.send(HOME)
         if server.kind.lends_redis:
             wait_until(lambda: "clients wait" in server.stderr, "the shortage is logged")
@@ -241,14 +231,13 @@ def test_no_process_for_the_log_writer(small_user: Callable[..., Server]) -> Non
         said = "cannot start a log writer (Resource temporarily unavailable), so a slow disk may"
         assert server.stderr.startswith(f"epoll: {said}")
         assert server.stderr.count("log writer") == 1
-        assert fetch(server, "/redirect").status == 302
+        assert server.get("/redirect").status == 302
         wait_until(lambda: server.stdout.count("\n") == 1, "the request is logged")
 
 
 # ---- Few ports for connections to Redis ----
 # Each test has its own network namespace, because the range of ports applies to a whole namespace.
 
-VISIT = request("GET", "/guestbook", (("Connection", "close"),))
 REASON = "cannot be connected to: Cannot assign requested address; widen net.ipv4.ip_local_port"
 FEW, MANY = (50_000, 50_001), (20_000, 49_999)
 
@@ -281,7 +270,7 @@ def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
 
         def attempt() -> None:
             _allow_ports(*MANY)
-            with crowd(server, 12, b"") as clients:
+            with server.crowd(12, b"") as clients:
                 _allow_ports(*FEW)
                 for client in clients:
                     client.send(VISIT)
@@ -289,8 +278,7 @@ def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
 
         undisturbed(REDIS_TIME, attempt)
         _allow_ports(*MANY)
-        for _ in range(20):
-            assert fetch(server, "/guestbook").status == 200
+        assert server.statuses("/guestbook", 20) == {200: 20}
         assert "unavailable" not in server.stderr
         assert server.stderr.count("\n") == server.stderr.count(REASON) <= 1, server.stderr
 
@@ -304,7 +292,7 @@ def test_no_port_at_all(start: Start) -> None:
     with PrivateRedis() as redis:
         server = start("--workers", "16", redis=redis.url())
         count = 1 if server.kind.is_stalled_by_one else 4  # 01 serves one at a time
-        with crowd(server, count, b"") as visitors, crowd(server, 4, b"") as others:
+        with server.crowd(count, b"") as visitors, server.crowd(4, b"") as others:
             _allow_ports(*FEW)
             with _all_ports_taken(redis.port):
                 for client in visitors:
@@ -314,9 +302,8 @@ def test_no_port_at_all(start: Start) -> None:
                 assert [client.read().status for client in others] == [302] * 4
                 assert [client.read().status for client in visitors] == [503] * count
                 _allow_ports(*MANY)
-        wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
-        for _ in range(20):
-            assert fetch(server, "/guestbook").status == 200
+        wait_until(lambda: server.get("/guestbook").status == 200, "Redis is back")
+        assert server.statuses("/guestbook", 20) == {200: 20}
         assert server.stderr.count(REASON) == 1, server.stderr
 
 
@@ -360,7 +347,7 @@ def test_log_to_nowhere(start: Start, how: str) -> None:
     server = start("--log", prefix=redirected(how))
     for _ in range(5):
         assert_serves(server)
-    with Client(server) as client:
+    with server.client() as client:
         for _ in range(5 if server.kind.keeps_alive else 1):
             assert client.exchange(KEPT).body == b"0123456789"
     complaints = [x for x in server.stderr.splitlines() if not re.match(r"[a-z]+ {2,}\S", x)]
@@ -378,8 +365,7 @@ def test_log_reaches_a_limit_or_its_reader_leaves(start: Start, tmp_path: Path) 
     os.close(reader)
     full = start("--log", prefix=limited(fsize=4096))
     for server in (left, full):
-        for _ in range(100):
-            assert fetch(server, "/t/digits.txt").status == 200
+        assert server.statuses("/t/digits.txt", 100) == {200: 100}
     wait_until(lambda: len(full.stdout) == 4096, "the log is full")
 
 
@@ -389,17 +375,17 @@ def test_without_standard_error(start: Start, how: str) -> None:
     """If standard error is closed or full, messages do not go to a client."""
     server = start(redis="redis://127.0.0.1:1", prefix=redirected(how))
     for _ in range(3):
-        assert fetch(server, "/guestbook").status == 503
-        assert fetch(server, "/t/digits.txt").body == b"0123456789"
+        assert server.get("/guestbook").status == 503
+        assert server.get("/t/digits.txt").body == b"0123456789"
 
 
 @pytest.mark.shared_code
 def test_root_is_moved(start: Start, tmp_path: Path) -> None:
     root = build_site(tmp_path / "site", REPOSITORY)
     server = start(root=root)
-    assert fetch(server, "/guestbook").status == 200
+    assert server.get("/guestbook").status == 200
     root.rename(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "public" / "new.txt").write_text("new")
-    assert fetch(server, "/new.txt").body == b"new"
-    assert sign(server, "", "").status == 400
+    assert server.get("/new.txt").body == b"new"
+    assert server.sign("", "").status == 400
     assert_serves(server)

@@ -14,18 +14,17 @@ import pytest
 from bench.services.redis_server import LONGEST_REMARK
 
 from .. import processes
-from ..claims import REQUEST_TIME, limit, of, shared
-from ..client import FORM, Client, fetch, request, sign
-from ..conftest import Start
-from ..harness import Server
+from ..client import FORM, REQUEST_TIME, request
+from ..harness import Server, Start, limit, of, shared
 from ..redisbox import Conversation, FalseRedis, PrivateRedis, RedisClient, encode
 from ..small import assert_serves, assert_serves_crowd, limited, started_or_said
 from ..timing import undisturbed, wait_until
 from ..tracing import Trace, skip_unless_traceable
 from .test_clients import apache_bench
 
+pytestmark = pytest.mark.plain_build("sanitizers need more memory, stack and threads")
 
-@pytest.mark.plain_build("sanitizers reserve more address space than that")
+
 @pytest.mark.parametrize("megabytes", [4, 6, 8, 12, 16, 40, shared(300)])
 @pytest.mark.parametrize("kind", ["as", "data"])
 def test_memory(start: Start, kind: str, megabytes: int) -> None:
@@ -38,7 +37,6 @@ def test_memory(start: Start, kind: str, megabytes: int) -> None:
 
 
 @of("iterative", "epoll")
-@pytest.mark.plain_build("sanitizers reserve more address space than that")
 def test_least_memory(start: Start) -> None:
     """With the least memory with which it starts, a server serves the largest pages."""
     for kilobytes in range(512, 12 << 10, 128):
@@ -47,11 +45,10 @@ def test_least_memory(start: Start) -> None:
             break
     assert server is not None
     for _ in range(limit("REMARKS_SHOWN")):
-        assert sign(server, "Ann", "€" * limit("GUEST_REMARKS_LIMIT")).status == 303
+        assert server.sign("Ann", "€" * limit("GUEST_REMARKS_LIMIT")).status == 303
     assert_serves(server)
 
 
-@pytest.mark.plain_build("sanitizers need more stack")
 @pytest.mark.parametrize("kilobytes", [20, 24, 32, 48, 64])
 def test_stack(start: Start, kilobytes: int) -> None:
     """A server runs with a stack of 64 KB; with less it prints a message and does not crash."""
@@ -62,7 +59,6 @@ def test_stack(start: Start, kilobytes: int) -> None:
 
 
 @of("threading")
-@pytest.mark.plain_build("sanitizers reserve more address space than that")
 @pytest.mark.parametrize("kind", ["as", "data"])
 def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind: str) -> None:
     """Requests are served although ending threads still occupy memory for their stacks. The C
@@ -73,11 +69,10 @@ def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind
     skip_unless_traceable()
     server = start(prefix=limited(**{kind: 12 << 20}))
     for _ in range(limit("REMARKS_SHOWN")):
-        assert sign(server, "Ann", "€" * 850).status == 303
+        assert server.sign("Ann", "€" * 850).status == 303
     slow = ("-e", "trace=exit", "-e", "inject=exit:delay_enter=1000000")
     Trace(server, tmp_path / "trace", *slow)
-    for _ in range(60):
-        assert fetch(server, "/redirect").status == 302
+    assert server.statuses("/redirect", 60) == {302: 60}
     assert_serves(server)
 
 
@@ -86,7 +81,6 @@ def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind
 
 @of("forking", "threading", "prethreading", "epoll")
 @pytest.mark.slow
-@pytest.mark.plain_build("sanitizers keep freed memory")
 def test_memory_does_not_grow(start: Start) -> None:
     """Memory use does not grow between connection 2,000 and 10,000. The heap may grow once, if more
     threads run at once than before; a leak grows each time."""
@@ -95,7 +89,6 @@ def test_memory_does_not_grow(start: Start) -> None:
     assert any(_bytes_grown(server, 8000) < 20 * 8000 for _ in range(3)), "20 bytes a connection"
 
 
-@pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_an_idle_server_sleeps(start: Start) -> None:
     """After an idle server has returned memory to the kernel, no thread wakes up."""
     server = start("--workers", "4")
@@ -156,7 +149,6 @@ def _require_all_run(server: Server) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.plain_build("sanitizers need more memory than that")
 def test_readers_that_do_not_read(
     group: Path, start: Start, redis: PrivateRedis, store: RedisClient
 ) -> None:
@@ -180,7 +172,6 @@ def _slow_remarks(conversation: Conversation) -> None:
 
 @of("threading", "prethreading")
 @pytest.mark.slow
-@pytest.mark.plain_build("sanitizers need more memory than that")
 def test_many_long_replies_of_redis(group: Path, start: Start) -> None:
     """While many threads wait for the end of a reply, the server is not killed. About 3 s."""
     with FalseRedis(_slow_remarks) as false:
@@ -190,14 +181,11 @@ def test_many_long_replies_of_redis(group: Path, start: Start) -> None:
 
 def _request_pages(server: Server, group: Path) -> None:
     """Let clients request the guestbook, and read nothing. Then one client gets the page."""
-    with contextlib.ExitStack() as stack:
-        for _ in range(CLIENTS):
-            client = stack.enter_context(Client(server, receive_buffer=2048))
-            client.send(request("GET", "/guestbook"))
+    with server.crowd(CLIENTS, request("GET", "/guestbook"), receive_buffer=2048):
         time.sleep(SECONDS)
         most = int((group / "memory.max_usage_in_bytes").read_text(encoding="ascii"))
     assert most < LIMIT, f"{most} bytes"
-    wait_until(lambda: fetch(server, "/guestbook").status == 200, "the page is served again")
+    wait_until(lambda: server.get("/guestbook").status == 200, "the page is served again")
     _require_all_run(server)
 
 
@@ -212,7 +200,6 @@ def _request_pages(server: Server, group: Path) -> None:
     ],
     ids=["heads", "long-heads", "bodies"],
 )
-@pytest.mark.plain_build("sanitizers need more memory than that")
 def test_clients_that_do_not_finish_their_request(
     group: Path, start: Start, count: int, half: bytes
 ) -> None:
@@ -228,5 +215,5 @@ def test_clients_that_do_not_finish_their_request(
             with contextlib.suppress(OSError):  # the backlog is full
                 client.send(half)
         time.sleep(SECONDS)
-    wait_until(lambda: fetch(server, "/t/digits.txt").status == 200, "files are served again")
+    wait_until(lambda: server.get("/t/digits.txt").status == 200, "files are served again")
     _require_all_run(server)

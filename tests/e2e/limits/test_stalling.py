@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ..claims import KEPT, REQUEST_TIME, crowd, of, of_kind, silent
-from ..client import Client, fetch, request
-from ..conftest import Start
-from ..harness import Server, architecture
+from ..client import KEPT, REQUEST_TIME, Client, request
+from ..harness import Server, Start, architecture, of, of_kind
 from ..small import limited
 from ..sockets import any_unread
 from ..timing import TRIES, undisturbed_test, wait_until
@@ -32,10 +30,10 @@ def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
     if architecture(binary.name).stalled_by == "none":
         pytest.skip("this server serves all clients at once")
     server, other = (start("--workers", "2", "--time-scale", "4") for _ in range(2))
-    with crowd(server, 12, b"") as quiet:
+    with server.crowd(12, b"") as quiet:
         assert quiet[0].read_to_end() == b""
-        with silent(other, 1) as (clock,):
-            assert fetch(server, "/t/digits.txt").status == 200
+        with other.silent(1) as (clock,):
+            assert server.get("/t/digits.txt").status == 200
             assert clock.is_quiet(0), "each silent client had the timeout of a request"
         for client in quiet:
             assert client.read_to_end() == b""
@@ -43,15 +41,15 @@ def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
 
 @of("preforking", "prethreading", "epoll", "coroutines")
 @pytest.mark.slow
-@undisturbed_test(5)
+@undisturbed_test(2.5)
 def test_late_request(start: Start, arch: str) -> None:
     """A client that sends its request late is served if no other client waits: on a slow line its
     first packets may have been lost. An event loop serves more of them than it has descriptors."""
     is_loop = arch in ("epoll", "coroutines")
     prefix = limited(nofile=40) if is_loop else ()
-    server = start("--workers", "2", "--time-scale", "4", prefix=prefix)
-    with crowd(server, 60 if is_loop else 1, b"") as clients:
-        time.sleep(4)
+    server = start("--workers", "2", "--time-scale", "8", prefix=prefix)
+    with server.crowd(60 if is_loop else 1, b"") as clients:
+        time.sleep(2)
         for client in clients:
             client.send(request("GET", "/redirect"))
         assert {client.read().status for client in clients} == {302}
@@ -61,10 +59,9 @@ def test_late_request(start: Start, arch: str) -> None:
 def test_as_many_silent_clients_as_workers(start: Start) -> None:
     """Three silent clients stall three workers that serve one client each, but two do not."""
     server = start("--workers", "3")
-    with silent(server, 2) as held:
-        for _ in range(10):
-            assert fetch(server, "/t/digits.txt").status == 200
-        with silent(server, 1) as (last,), Client(server) as client:
+    with server.silent(2) as held:
+        assert server.statuses("/t/digits.txt", 10) == {200: 10}
+        with server.silent(1) as (last,), server.client() as client:
             client.send(KEPT)
             if server.kind.worker_per_client:
                 _assert_waits(client, [*held, last])
@@ -85,8 +82,7 @@ def test_flood_of_silent_clients(start: Start) -> None:
             silent = stack.enter_context(socket.socket())
             silent.setblocking(False)
             silent.connect_ex((server.host, server.port))
-        for _ in range(5):
-            assert fetch(server, "/t/digits.txt").status == 200
+        assert server.statuses("/t/digits.txt", 5) == {200: 5}
 
 
 # ---- Clients with many requests ----
@@ -101,7 +97,7 @@ def _is_served_among_many(server: Server) -> bool:
     """Return whether the log has another client's request before the last request of a long
     pipeline. A correct server logs the other request last only if the test sent it late."""
     first = request("POST", "/guestbook", (("Content-Type", "text/plain"),), b"a" * 65000)
-    with Client(server) as greedy, Client(server) as other:
+    with server.client() as greedy, server.client() as other:
         greedy.send_read(first[:-1])  # grows the server's buffer for the pipeline
         greedy.send(b"a" + SORTED * PIPELINED)
         assert greedy.read().status == 415
@@ -124,7 +120,7 @@ def test_pipeline_does_not_stop_the_others(start: Start) -> None:
 def _is_kept(server: Server, rounds: int, depth: int) -> bool:
     """Send batches of requests on one connection; return whether the server keeps the
     connection."""
-    with Client(server) as client:
+    with server.client() as client:
         for _ in range(rounds):
             client.send(KEPT * depth)
             if any(client.read().closes for _ in range(depth)):
@@ -145,8 +141,7 @@ def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
     def all_are_kept() -> bool:
         with ThreadPoolExecutor(6) as pool:
             kept = [pool.submit(_is_kept, server, 30, 8) for _ in range(4)]
-            for _ in range(300):
-                assert fetch(server, "/t/digits.txt").status == 200
+            assert server.statuses("/t/digits.txt", 300) == {200: 300}
             return all(one.result() for one in kept)
 
     assert any(all_are_kept() for _ in range(TRIES))
@@ -156,7 +151,7 @@ def _gives_way(server: Server) -> bool:
     """Let two clients occupy both workers, and a third client wait. Return whether the first is
     disconnected after its response. The result is False if the server has not noticed the third
     client yet."""
-    with Client(server) as first, Client(server) as second, Client(server) as third:
+    with server.client() as first, server.client() as second, server.client() as third:
         for client in (first, second):
             assert not client.exchange(KEPT).closes
             client.send_read(KEPT[:-2])  # half a request, so the client is not idle

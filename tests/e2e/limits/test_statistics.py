@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,8 @@ import pytest
 from bench.host.process import guarded
 
 from .. import processes
-from ..claims import CLOSE, of
-from ..client import FORM, Client, fetch, form, request
-from ..conftest import Start
-from ..harness import Server, is_sanitized
+from ..client import CLOSE, FORM, form, request
+from ..harness import Server, Start, is_sanitized, of
 from ..redisbox import PrivateRedis
 from ..small import cpu_seconds, fill
 from ..timing import PACE, TIMEOUT, undisturbed_test, wait_until
@@ -28,7 +25,7 @@ POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_
 
 def _whole(server: Server, data: bytes) -> bytes:
     """Send a request that ends the connection and return every byte of the response."""
-    with Client(server) as client:
+    with server.client() as client:
         client.send(data)
         return client.read_to_end()
 
@@ -43,13 +40,13 @@ def test_statistics(start: Start) -> None:
     received = [_whole(server, data) for data in sent]
     expecting = POST.replace(b"Connection: close", b"Expect: 100-continue")
     head, body = expecting[: -len(b"guest-name=A&guest-remarks=B")], b"guest-name=A&guest-remarks=B"
-    with Client(server) as client:
+    with server.client() as client:
         interim = client.exchange(head)
         client.send(body)
         client.half_close()
         received.append(interim.head + client.read_to_end())
     kept = 50 if server.kind.keeps_alive else 0
-    with Client(server) as client:  # requests are counted, not connections
+    with server.client() as client:  # requests are counted, not connections
         for _ in range(kept):
             response = client.exchange(request("GET", "/t/digits.txt"))
             received.append(response.head + response.body)
@@ -77,7 +74,7 @@ def test_statistics(start: Start) -> None:
 def test_statistics_of_many_workers(start: Start) -> None:
     """The statistics have one line for all workers, unless --each-worker is given."""
     server = start("--workers", "50")
-    fetch(server, "/t/digits.txt")
+    server.get("/t/digits.txt")
     assert server.stop() == 0
     figures = server.statistics()
     assert figures["per worker"] == "least 0  median 0  most 1  idle 49"
@@ -85,19 +82,17 @@ def test_statistics_of_many_workers(start: Start) -> None:
 
 
 @of("forking", "preforking", "prethreading", "epoll")
-def test_resources_are_those_of_the_kernel(
-    start: Start, redis: PrivateRedis, database_numbers: Iterator[int]
-) -> None:
+def test_resources_are_those_of_the_kernel(start: Start, redis: PrivateRedis) -> None:
     """The statistics have the CPU time of all processes of the server, and the memory of the
     largest process. No other process is counted."""
-    store = redis.client(next(database_numbers))
+    store = redis.client(redis.unused())
     store.do("RPUSH", "guestbook_remarks", *["x" * 18_000] * 50)
     server = start("--workers", "1", redis=redis.url(store.database))
-    assert len(fetch(server, "/guestbook").body) > 900_000
+    assert len(server.get("/guestbook").body) > 900_000
     cpu = 0.0
     while cpu < 0.2:
         for _ in range(100):
-            fetch(server, "/sorted")
+            server.get("/sorted")
         wait_until(lambda: server.is_at_rest(1), "the last child has ended")
         cpu = cpu_seconds(server)
     peak = max(processes.status_number(pid, "VmHWM") for pid in server.pids())
@@ -149,7 +144,7 @@ def test_lost_lines_are_counted_before_the_statistics(binary: Path, site: Path) 
         for pipe in (full_log, full_errors):
             fill(pipe)
             os.close(pipe)
-        assert fetch(server, "/guestbook").status == 503
+        assert server.get("/guestbook").status == 503
         time.sleep(0.2)  # the line of the access log is written after the response
         for pipe in (log, errors):
             os.read(pipe, 1 << 20)
@@ -160,12 +155,3 @@ def test_lost_lines_are_counted_before_the_statistics(binary: Path, site: Path) 
         assert process.wait(TIMEOUT * PACE.slowness) == 0
     os.close(log)
     os.close(errors)
-
-
-@pytest.mark.shared_code
-def test_statistics_of_nothing(start: Start) -> None:
-    server = start()
-    assert server.stop() == 0
-    figures = server.statistics()
-    assert figures["requests"] == "0"
-    assert not re.search("nan|inf", figures.get("cpu/request", ""))

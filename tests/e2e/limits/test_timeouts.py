@@ -20,10 +20,8 @@ from bench.host.process import guarded
 from bench.host.signals import SignalWatch
 from bench.torture.ground import NEAR, NoLine, slow_line
 
-from ..claims import KEPT, crowd, of
-from ..client import FORM, Client, form, request, split_responses
-from ..conftest import Start
-from ..harness import Server
+from ..client import FORM, KEPT, Client, form, request, split_responses
+from ..harness import Server, Start, of
 from ..timing import TIMEOUT, deadline_in, undisturbed, undisturbed_test
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
@@ -68,7 +66,7 @@ def case(*, keeps_alive: bool = False, within: float = math.inf) -> Callable[[Ch
 def idle_after_response(server: Server) -> None:
     """An idle connection is closed without a response after the idle timeout. A request that began
     at the same time has a longer timeout."""
-    with Client(server) as half, Client(server) as client:
+    with server.client() as half, server.client() as client:
         begun = time.monotonic()
         client.exchange(KEPT)
         half.send(b"GET / HT")
@@ -80,7 +78,7 @@ def idle_after_response(server: Server) -> None:
 @case(keeps_alive=True, within=IDLE)
 def asks_now_and_then(server: Server) -> None:
     """Each response restarts the idle timeout, so a client with new requests stays connected."""
-    with Client(server) as client:
+    with server.client() as client:
         for _ in range(3):
             assert client.exchange(KEPT).status == 200
             time.sleep(_part(server, 0.6 * IDLE))
@@ -91,7 +89,7 @@ def expected_but_never_sent(server: Server) -> None:
     """If no body arrives after the response 100, the server sends 408."""
     fields = (FORM, ("Content-Length", "100"), ("Expect", "100-continue"))
     begun = time.monotonic()
-    with Client(server) as client:
+    with server.client() as client:
         assert client.exchange(request("POST", "/guestbook", fields)).status == 100
         _assert_408(server, client, begun)
 
@@ -99,7 +97,7 @@ def expected_but_never_sent(server: Server) -> None:
 @case(keeps_alive=True, within=IDLE)
 def half_second_request(server: Server) -> None:
     """The timeout of the second request on a connection begins with its first byte."""
-    with Client(server) as client:
+    with server.client() as client:
         client.exchange(KEPT)
         time.sleep(_part(server, 4))
         begun = time.monotonic()
@@ -110,7 +108,7 @@ def half_second_request(server: Server) -> None:
 def half(server: Server, part: str = "head") -> None:
     """A head, a body or a chunk that stops in the middle gives 408 after a request's timeout."""
     begun = time.monotonic()
-    with Client(server) as client:
+    with server.client() as client:
         client.send(HALVES[part])
         _assert_408(server, client, begun)
 
@@ -130,7 +128,7 @@ def _assert_408(server: Server, client: Client, begun: float) -> None:
 def trickling_head(server: Server) -> None:
     """Single bytes do not prolong the timeout of a request."""
     begun = time.monotonic()
-    with Client(server) as client:
+    with server.client() as client:
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
         end = deadline_in(TIMEOUT)
         while client.is_quiet(0.2):
@@ -143,7 +141,7 @@ def trickling_head(server: Server) -> None:
 def trickling_empty_lines(server: Server) -> None:
     """Empty lines do not prolong the idle timeout, because they begin no request. CR and LF arrive
     separately."""
-    with Client(server) as client:
+    with server.client() as client:
         client.exchange(KEPT)
         end = deadline_in(TIMEOUT)
         halves = itertools.cycle((b"\r", b"\n"))
@@ -157,7 +155,7 @@ def trickling_empty_lines(server: Server) -> None:
 def reader_that_stops(server: Server) -> None:
     """A client that reads nothing of its response is disconnected after the send timeout."""
     begun = time.monotonic()
-    with Client(server, receive_buffer=65536) as client:
+    with server.client(receive_buffer=65536) as client:
         client.send(request("GET", "/t/big.bin"))
         client.wait_until_given_up()
         assert time.monotonic() - begun >= _part(server, SENDING) - GRAIN
@@ -170,9 +168,9 @@ def reader_that_stops(server: Server) -> None:
 def ten_at_once(server: Server) -> None:
     """After half requests have timed out, the server serves the next client."""
     count = 2 if server.kind.worker_per_client else 10 if server.kind.stalled_by == "none" else 1
-    with crowd(server, count, b"GET / HT") as clients:
+    with server.crowd(count, b"GET / HT") as clients:
         assert [client.read().status for client in clients] == [408] * count
-    with Client(server) as client:
+    with server.client() as client:
         assert client.exchange(KEPT).status == 200
 
 
@@ -180,7 +178,7 @@ def ten_at_once(server: Server) -> None:
 def slow_reader(server: Server) -> None:
     """A client that reads slowly is not disconnected. On loopback the window opens in steps of 64
     KB; in this case each step takes half of the send timeout."""
-    with Client(server, receive_buffer=1 << 18) as client:
+    with server.client(receive_buffer=1 << 18) as client:
         client.send(request("GET", "/t/big.bin"))
         begun, taken = time.monotonic(), 0
         while (passed := time.monotonic() - begun) < 6:
@@ -222,7 +220,7 @@ def test_request_that_came_while_suspended(start: Start, arch: str, told: bool) 
     over. 06 and 07 have more clients than one epoll_wait() of 07 returns (EVENTS_AT_ONCE)."""
     count, scale = (600, 5) if arch in ("poll", "epoll") else (1, 20)
     server = start("--workers", "2", "--time-scale", str(scale))
-    with crowd(server, count, KEPT[:-2]) as clients:
+    with server.crowd(count, KEPT[:-2]) as clients:
         clients[-1].wait_until_read()
         with server.suspended():
             for client in clients:
@@ -240,7 +238,7 @@ def test_one_piece_is_taken_late(start: Start) -> None:
     server = start("--workers", "2", "--time-scale", "20")
     body = form(guest_name="A", guest_remarks="B" * 20_000)
     raw = request("POST", "/guestbook", (FORM,), body)
-    with Client(server) as client:
+    with server.client() as client:
         client.send_read(raw[:200])
         with server.suspended():
             client.send(raw[200:])

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ..client import FORM, fetch, request, send, sign
-from ..conftest import Start
-from ..harness import Server
+from ..client import FORM, request
+from ..harness import Server, Start
 from ..http.cases import unescaped
 from ..markup import part, remarks, remarks_html, typed
 from ..redisbox import PrivateRedis, RedisClient
@@ -44,7 +43,7 @@ def test_exact_page(server: Server, store: RedisClient, stored: tuple[str, ...])
     expected = DATA["template"]
     for name, value in filled.items():
         expected = expected.replace(name, value)
-    got = fetch(server, "/guestbook").text
+    got = server.get("/guestbook").text
     assert got.replace("</li>\n", "</li>") == expected.replace("</li>\n", "</li>")
 
 
@@ -53,14 +52,14 @@ def test_remark_is_only_text(server: Server, store: RedisClient, text: str) -> N
     """A text appears to a reader exactly as it was written, as a remark and in a form that was
     rejected because the other field is empty."""
     once = text.strip().replace("\r\n", "\n")
-    for field, response in enumerate((sign(server, text, ""), sign(server, "", text))):
+    for field, response in enumerate((server.sign(text, ""), server.sign("", text))):
         assert response.status == 400
         assert typed(response.text)[field].strip().replace("\r\n", "\n") == once
         assert "<script" not in response.text
     assert store.remarks() == []
-    assert sign(server, text, text).status == 303
+    assert server.sign(text, text).status == 303
     stored = store.remarks()
-    page = fetch(server, "/guestbook").text
+    page = server.get("/guestbook").text
     assert [s.decode() for s in stored] == remarks(page)
     assert remarks(page)[0].replace("\r\n", "\n") == f"{once} - {once}"
     source = remarks_html(page)[0]
@@ -73,19 +72,19 @@ def test_newest_first_and_only_fifty(server: Server, store: RedisClient) -> None
     """The page shows the latest fifty remarks, the newest first, and the number of all remarks."""
     store.do("RPUSH", "guestbook_remarks", *(f"remark {n} - Ann" for n in range(1234)))
     expected = [f"remark {number} - Ann" for number in range(1233, 1183, -1)]
-    for page in (fetch(server, "/guestbook").text, sign(server, "", "x").text):
+    for page in (server.get("/guestbook").text, server.sign("", "x").text):
         assert remarks(page) == expected
         assert part(page, "written") == "1,234"
-    sign(server, "Bob", "the newest")
+    server.sign("Bob", "the newest")
     expected = ["the newest - Bob", *expected[:-1]]
-    assert remarks(fetch(server, "/guestbook").text) == expected
+    assert remarks(server.get("/guestbook").text) == expected
 
 
 @pytest.mark.parametrize(("before", "shown"), DATA["counts"].items())
 def test_count(server: Server, store: RedisClient, before: str, shown: str) -> None:
     """The count increases by one with each visit and has thousands separators."""
     store.do("SET", "visitor_count", before)
-    assert part(fetch(server, "/guestbook").text, "count") == shown
+    assert part(server.get("/guestbook").text, "count") == shown
 
 
 def test_each_visitor_has_a_number_of_its_own(server: Server, store: RedisClient) -> None:
@@ -93,7 +92,7 @@ def test_each_visitor_has_a_number_of_its_own(server: Server, store: RedisClient
     target = request("GET", "/guestbook", (("Connection", "close"),))
 
     def visit(_number: int) -> int:
-        return int(part(send(server, target).text, "count").replace(",", ""))
+        return int(part(server.send(target).text, "count").replace(",", ""))
 
     with ThreadPoolExecutor(32) as pool:
         shown = list(pool.map(visit, range(960)))
@@ -108,7 +107,7 @@ def test_data_of_other_programs(server: Server, store: RedisClient) -> None:
     """Remarks from other programs are shown, escaped, and do not change other remarks."""
     for item in LEGACY:
         store.do("RPUSH", "guestbook_remarks", "before", item, "after")
-    shown = remarks(fetch(server, "/guestbook").text)[::-1]
+    shown = remarks(server.get("/guestbook").text)[::-1]
     assert shown[0::3] == ["before"] * len(LEGACY)
     assert shown[1::3] == list(LEGACY.values())
     assert shown[2::3] == ["after"] * len(LEGACY)
@@ -122,12 +121,12 @@ def test_three_commands(server: Server, store: RedisClient, redis: PrivateRedis)
     short link send one command each, other requests none."""
     wanted = {"lrange": 1, "incr": 1, "llen": 1}
     for make, expected in (
-        (lambda: fetch(server, "/guestbook"), wanted),
-        (lambda: fetch(server, "/guestbook", method="HEAD"), wanted),
-        (lambda: sign(server, "", "x"), wanted),
-        (lambda: sign(server, "Ann", "x"), {"rpush": 1}),
-        (lambda: fetch(server, "/go/name"), {"get": 1}),
-        *((lambda t=target: fetch(server, t), {}) for target in WITHOUT_REDIS),
+        (lambda: server.get("/guestbook"), wanted),
+        (lambda: server.get("/guestbook", method="HEAD"), wanted),
+        (lambda: server.sign("", "x"), wanted),
+        (lambda: server.sign("Ann", "x"), {"rpush": 1}),
+        (lambda: server.get("/go/name"), {"get": 1}),
+        *((lambda t=target: server.get(t), {}) for target in WITHOUT_REDIS),
     ):
         store.do("CONFIG", "RESETSTAT")
         make()
@@ -143,20 +142,20 @@ def test_template_changes(start: Start, site: Path, tmp_path: Path) -> None:
     path.write_text("<ul>$GUEST_REMARKS$</ul><b>$VISITOR_COUNT$</b>", encoding="utf-8")
     server = start(root=tmp_path)
     for number in range(1, 6):
-        assert fetch(server, "/guestbook").text.endswith(f"</ul><b>{number}</b>")
-    assert sign(server, "", "").status == 400
+        assert server.get("/guestbook").text.endswith(f"</ul><b>{number}</b>")
+    assert server.sign("", "").status == 400
     new = path.with_suffix(".new")
     new.write_text("a second one: $VISITOR_COUNT$", encoding="utf-8")
     new.rename(path)
     for _ in range(10):
-        assert fetch(server, "/guestbook").text.startswith("a second one: ")
+        assert server.get("/guestbook").text.startswith("a second one: ")
     path.write_text("third one, in place $VISITOR_COUNT$ ", encoding="utf-8")
-    wait_until(lambda: fetch(server, "/guestbook").text.startswith("third"), "the third")
+    wait_until(lambda: server.get("/guestbook").text.startswith("third"), "the third")
     path.unlink()
-    assert fetch(server, "/guestbook").status in (200, 500, 503)
-    assert fetch(server, "/page.html").status == 200
+    assert server.get("/guestbook").status in (200, 500, 503)
+    assert server.get("/page.html").status == 200
     path.write_text("fourth $VISITOR_COUNT$", encoding="utf-8")
-    wait_until(lambda: fetch(server, "/guestbook").text.startswith("fourth"), "the fourth")
+    wait_until(lambda: server.get("/guestbook").text.startswith("fourth"), "the fourth")
 
 
 # ---- The form: valid data, and messages for invalid data ----
@@ -172,7 +171,7 @@ def test_missing_or_empty(server: Server, store: RedisClient, body: str) -> None
     """A form without a name or text gets 400, with the typed text and a message at the invalid
     field."""
     expected = DATA["incomplete"][body]
-    response = send(server, request("POST", "/guestbook", (FORM,), body.encode()))
+    response = server.send(request("POST", "/guestbook", (FORM,), body.encode()))
     assert response.status == 400
     assert response.field("Content-Type") == "text/html; charset=utf-8"
     name, text = typed(response.text)
@@ -184,13 +183,13 @@ def test_missing_or_empty(server: Server, store: RedisClient, body: str) -> None
 
 @pytest.mark.parametrize("letter", ["a", "ä", "日", "🐧"])
 def test_limits_count_characters(server: Server, store: RedisClient, letter: str) -> None:
-    assert sign(server, letter * 100, letter * 1000).status == 303
+    assert server.sign(letter * 100, letter * 1000).status == 303
     assert store.remarks() == [f"{letter * 1000} - {letter * 100}".encode()]
-    long_name = sign(server, letter * 101, "Hi")
+    long_name = server.sign(letter * 101, "Hi")
     assert long_name.status == 400
     assert typed(long_name.text) == (letter * 101, "Hi")
     assert _errors(long_name.text) == ["name"]
-    long_text = sign(server, "Ann", letter * 1001)
+    long_text = server.sign("Ann", letter * 1001)
     assert long_text.status == 400
     assert typed(long_text.text) == ("Ann", letter * 1001)
     assert _errors(long_text.text) == ["remarks"]

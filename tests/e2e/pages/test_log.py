@@ -8,9 +8,8 @@ from datetime import datetime
 
 import pytest
 
-from ..client import FORM, Client, fetch, form, request, send
-from ..conftest import Start
-from ..harness import Server
+from ..client import FORM, form, request
+from ..harness import Server, Start
 from ..timing import wait_until
 
 LINE = re.compile(
@@ -45,7 +44,7 @@ def test_lines(start: Start) -> None:
         b"GET /t/digits.txt HTTP/1.0\r\n\r\n",
     ]
     for number, raw in enumerate(raws, 1):
-        send(server, raw, "HEAD" if raw.startswith(b"HEAD") else "GET")
+        server.send(raw, "HEAD" if raw.startswith(b"HEAD") else "GET")
         found = _lines(server, number)  # wait, so that the order of the lines is fixed
     assert [(m["request"], m["status"]) for m in found] == [
         ("GET /t/80k.bin HTTP/1.1", "200"),
@@ -63,16 +62,6 @@ def test_lines(start: Start) -> None:
     assert server.stop() == 0
     assert server.statistics()["requests"] == str(len(raws))
     assert len(_lines(server, len(raws))) == len(raws)
-
-
-@pytest.mark.shared_code
-def test_no_log_by_default(start: Start) -> None:
-    server = start()
-    before = server.stdout
-    fetch(server, "/t/digits.txt")
-    fetch(server, "/t/none")
-    time.sleep(0.1)
-    assert (server.stdout, server.stderr) == (before, "")
 
 
 @pytest.mark.shared_code
@@ -94,7 +83,7 @@ def test_no_forged_lines(start: Start) -> None:
         b"GET / HTTP/1.1\r\nbad\r\n\r\n",
     ]
     for raw in raws:
-        assert send(server, raw).status >= 400
+        assert server.send(raw).status >= 400
     found = _lines(server, len(raws))
     assert all(int(m["status"]) >= 400 for m in found)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", server.stdout)
@@ -107,7 +96,7 @@ def test_whole_lines_from_many(start: Start) -> None:
 
     def work(_number: int) -> None:
         for _ in range(50):
-            with Client(server) as client:
+            with server.client() as client:
                 client.exchange(request("GET", target))
 
     with ThreadPoolExecutor(6) as pool:

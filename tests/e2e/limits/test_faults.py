@@ -183,7 +183,7 @@ def test_accept_is_forbidden(start: Start, tmp_path: Path) -> None:
     skip_unless_traceable()
     # strace makes the call invalid, which the server's own filter would report.
     server = start("--workers", "1", "--no-confinement", at_rest=True)
-    calls = 20
+    calls = 60
     fault = ("-e", "trace=accept4", "-e", f"inject=accept4:error=EPERM:when=1..{calls}")
     begun = time.monotonic()  # some servers call accept4(2) again as soon as strace is attached
     Trace(server, tmp_path / "trace", *fault)

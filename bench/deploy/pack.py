@@ -31,7 +31,7 @@ from bench.records.inherited import forget_foreign_variables
 from bench.records.store import Json
 
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
-ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
+ONLY_FOR_CHARTS = ("vl_convert*",)
 """Packages that only draw charts (90 % of the bytes). Only the host that runs the sweep draws
 charts."""
 SOURCE_FOLDERS = (

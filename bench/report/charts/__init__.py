@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The charts, as Vega-Lite specifications made with Altair.
+"""The charts, as Vega-Lite specifications.
 
     style        colours and marks of the servers, the two themes
     rows         the data that the charts share
-    base         the parts that charts share; a chart with its titles
-    kinds        the kinds of charts
-    catalogue    the charts of a report; SVG and PNG of each
+    specs        the specification of each chart
+    catalogue    the charts of a report with their titles; SVG and PNG of each
 
 A specification contains no data: it refers to data by name. Its colours are tokens (`@ink`), except
 in `standing`. The page replaces the tokens with CSS variables, so one switch changes all charts.

@@ -24,7 +24,7 @@ class ChartStyle(BaseModel):
     colours: dict[str, Pair]
     shapes: dict[str, str]
     dashes: dict[str, list[int]]
-    config: dict[str, dict[str, str | int]]
+    config: dict[str, dict[str, str | float | bool]]
 
 
 STYLE = ChartStyle.model_validate(toml_of(Path(__file__).with_name("style.toml")))

@@ -13,7 +13,7 @@ import vl_convert
 from bench.records.words import connections, figure
 from bench.report import findings, limits, peers
 from bench.report.charts import style
-from bench.report.charts.base import Catalogue
+from bench.report.charts.catalogue import Catalogue
 from bench.report.page import export, origin
 from bench.report.page.document import key
 from bench.report.page.look import TEMPLATES, look, template_of

@@ -11,7 +11,6 @@ from typing import Any
 
 import altair as alt
 import pytest
-from altair.utils.schemapi import debug_mode
 
 from bench.cli.main import main
 from bench.host.project import ROOT
@@ -84,8 +83,7 @@ def test_every_column_of_the_runs_is_documented() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["everything", "hosts", "study2013"])
 def test_every_chart_is_valid_and_has_its_place_in_the_page(source: str) -> None:
-    with debug_mode(True):
-        made = catalogue(study := Study(SOURCES[source]()))
+    made = catalogue(study := Study(SOURCES[source]()))
     for exhibit in made.exhibits.values():
         alt.Chart.from_dict(exhibit.spec)
     shown = re.findall(r'data-exhibit="([^"]+)"', render(study, made))

@@ -7,7 +7,7 @@ one, and rates with and without nginx. Scenarios that differ only in instances a
 family.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -44,31 +44,32 @@ class ContrastKind(NamedTuple):
     metrics: Sequence[str]
     """Keys of figures. The first key whose figure all scenarios have is used; if there is none,
     the last key."""
-    label: Callable[[Conditions], str]
-    """Returns the label of a scenario; | separates its lines."""
     words: str
     """A text with {} for the last label, and {} for " in place of" with the first label."""
 
+    def value(self, scenario: Conditions) -> str:
+        """Return the scenario's name in the chart: the value of the condition."""
+        return as_typed(getattr(scenario, self.field))
 
-def _workload_label(scenario: Conditions) -> str:
-    count = WAITS.get(scenario.workload)
-    waits = "" if count is None else plural(count, "wait") if count else "no wait"
-    waits = "pure CPU" if scenario.workload == "sorted" else waits
-    return f"{workload_name(scenario.workload)}|{waits}"
+    def label(self, scenario: Conditions) -> str:
+        """Return the label of a scenario; | separates its lines."""
+        if self.key == "delays":
+            return f"{scenario.redis_delay_ms:g} ms" if scenario.redis_delay_ms else "none"
+        if self.key == "idles":
+            return f"{scenario.idle:,}"
+        count = WAITS.get(scenario.workload)
+        waits = "" if count is None else plural(count, "wait") if count else "no wait"
+        waits = "pure CPU" if scenario.workload == "sorted" else waits
+        return f"{workload_name(scenario.workload)}|{waits}"
 
 
+DELAY, IDLE = "delay of each reply of Redis", "idle connections during the load"
 KINDS = (
-    ContrastKind("workloads", "workload", "workload", ("rate",), _workload_label, "{}{}"),
+    ContrastKind("workloads", "workload", "workload", ("rate",), "{}{}"),
     ContrastKind(
-        *("delays", "redis_delay_ms", "delay of each reply of Redis", ("rate",)),
-        lambda s: f"{s.redis_delay_ms:g} ms" if s.redis_delay_ms else "none",
-        "{}{} of delay in each reply of Redis",
+        "delays", "redis_delay_ms", DELAY, ("rate",), "{}{} of delay in each reply of Redis"
     ),
-    ContrastKind(
-        *("idles", "idle", "idle connections during the load", ("cpu", "rate")),
-        lambda s: f"{s.idle:,}",
-        "{} idle connections{}",
-    ),
+    ContrastKind("idles", "idle", IDLE, ("cpu", "rate"), "{} idle connections{}"),
 )
 
 
@@ -86,23 +87,24 @@ class Contrast(NamedTuple):
     @property
     def labels(self) -> dict[str, str]:
         """Return the label of each scenario by its name in the chart."""
-        return {self._name(s): self.kind.label(s) for s in self.scenarios}
-
-    def _name(self, scenario: Conditions) -> str:
-        return as_typed(getattr(scenario, self.kind.field))
+        return {self.kind.value(s): self.kind.label(s) for s in self.scenarios}
 
     @property
     def rows(self) -> list[Row]:
         """Return the figures as rows for the chart."""
-        found: list[Row] = []
-        for point in self.points:
-            value, bound = point[self.metric], self.metric == "rate" and point.lower_bound
-            said = f"{point.subject}, {self.kind.label(point.conditions).replace('|', ', ')}: "
-            said += f"{'≥ ' if bound else ''}{figure(value)} {BY_KEY[self.metric].label} at "
-            said += connections(self.level)
-            row: Row = {"subject": point.subject, "condition": self._name(point.conditions)}
-            found.append(row | {"value": value, "said": said, "bound": bound})
-        return found
+        return [self._row(point) for point in self.points]
+
+    def _row(self, point: Point) -> Row:
+        value, bound = point[self.metric], self.metric == "rate" and point.lower_bound
+        words = f"{'≥ ' if bound else ''}{figure(value)} {BY_KEY[self.metric].label}"
+        label = self.kind.label(point.conditions).replace("|", ", ")
+        return {
+            "subject": point.subject,
+            "condition": self.kind.value(point.conditions),
+            "value": value,
+            "said": f"{point.subject}, {label}: {words} at {connections(self.level)}",
+            "bound": bound,
+        }
 
     @property
     def ends(self) -> tuple[Conditions, Conditions] | None:
@@ -122,12 +124,6 @@ class Contrast(NamedTuple):
             for end in self.ends or (None, None)
         )
         return {name: (first[name], last[name]) for name in first if name in last}
-
-    def change_in_words(self, first: Conditions, last: Conditions) -> str:
-        """Return the change from the first scenario to the last, in words."""
-        before, after = (self.kind.label(end).partition("|")[0] for end in (first, last))
-        instead = f" in place of {before}" if getattr(first, self.kind.field) else ""
-        return self.kind.words.format(after, instead)
 
 
 def contrasts(study: Study) -> Iterator[Contrast]:
@@ -183,7 +179,9 @@ def comparison(found: Contrast) -> str:
     pairs, key = found.pairs(), found.metric
     if found.ends is None or not pairs:
         return ""
-    what, rated = found.change_in_words(*found.ends), key == "rate"
+    before, after = (found.kind.label(end).partition("|")[0] for end in found.ends)
+    instead = f" in place of {before}" if getattr(found.ends[0], found.kind.field) else ""
+    what, rated = found.kind.words.format(after, instead), key == "rate"
     unknown = [name for name, (first, _) in pairs.items() if rated and first.lower_bound]
     ratios = sorted(
         (last[key] / first[key], name, rated and last.lower_bound)
@@ -218,22 +216,10 @@ def share_left(ratio: float, at_least: bool = False) -> str:
 # ---- The closed and the open loop ----
 
 
-class LoopRow(NamedTuple):
-    """A server's latency percentiles in one kind of loop, in milliseconds."""
-
-    s: str
-    """The key of the scenario for which the page shows this row."""
-    subject: str
-    asked: str
-    """The requested rate of the open loop."""
-    way: str
-    p50: float
-    p99: float
-    said: str
-
-
-def loop_rows(study: Study) -> list[LoopRow]:
-    """Return the percentiles of each open loop, and of the closed loop at the nearest level.
+def loop_rows(study: Study) -> list[Row]:
+    """Return a server's latency percentiles (milliseconds) in each open loop, and in the closed
+    loop at the nearest level. The page shows a row for the scenario with the key `s`; `asked` is
+    the requested rate of the open loop.
 
     If an open loop ran with several limits of connections, the highest limit is used, because it
     restricts the rate least.
@@ -245,37 +231,38 @@ def loop_rows(study: Study) -> list[LoopRow]:
     return [row for point in highest.values() for row in _loop_rows(study, point)]
 
 
-def _loop_rows(study: Study, point: Point) -> Iterator[LoopRow]:
+def _loop_rows(study: Study, point: Point) -> Iterator[Row]:
     closed_loop = point.conditions._replace(mode="closed", rate=None)
     key = study.keys.get(closed_loop, study.keys[point.conditions])
     name, asked = point.subject, f"{figure(point.conditions.rate)}/s"
-    times_of = {WAYS[2]: [point.get(part) for part in ("p50", "p99", "p999")]}
+    parts = ("p50", "p99", "p999")
+    times_of = {WAYS[2]: [point.get(part) for part in parts]}
     run = point.typical
     if run and run.open_loop and (sent := run.open_loop.uncorrected):
-        times_of[WAYS[1]] = [sent.p50, sent.p99, sent.p999]
+        times_of[WAYS[1]] = [getattr(sent, part) for part in parts]
     closed = [p for p in study.series(name, closed_loop) if p.held and p.get("p99")]
     if closed:
         nearest = min(closed, key=lambda p: abs(p.level - point.level))
-        times_of[WAYS[0]] = [nearest.get(part) for part in ("p50", "p99", "p999")]
-    for way, (p50, p99, p999) in times_of.items():
-        said = (
-            f"{name} at {asked}, {way}: median {duration(p50 or 0.0)}, p99 {duration(p99 or 0.0)}"
-        )
+        times_of[WAYS[0]] = [nearest.get(part) for part in parts]
+    for way, found in times_of.items():
+        p50, p99, p999 = (value or 0.0 for value in found)
+        said = f"{name} at {asked}, {way}: median {duration(p50)}, p99 {duration(p99)}"
         said += f", p99.9 {duration(p999)}" if p999 else ""
-        yield LoopRow(key, name, asked, way, p50 or 0.0, p99 or 0.0, said)
+        row: Row = {"s": key, "subject": name, "asked": asked, "way": way}
+        yield row | {"p50": p50, "p99": p99, "said": said}
 
 
 def loops(study: Study, scenario: Conditions) -> str:
     """Return the title of the chart of the loops; empty if it has no rows."""
-    rows = [row for row in loop_rows(study) if row.s == study.keys[scenario]]
+    rows = [row for row in loop_rows(study) if row["s"] == study.keys[scenario]]
     return between_loops(rows) if rows else ""
 
 
-def between_loops(rows: Sequence[LoopRow]) -> str:
+def between_loops(rows: Sequence[Row]) -> str:
     """Return a title with the p99 of both loops, for the server where they differ most."""
     ways: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
-        ways.setdefault((row.subject, row.asked), {})[row.way] = row.p99
+        ways.setdefault((row["subject"], row["asked"]), {})[row["way"]] = row["p99"]
     closed_loop, _, from_due = WAYS
     found = [
         (by[from_due] / by[closed_loop], key, by)

@@ -5,15 +5,14 @@ A scenario is a workload and its conditions. Most charts show the points of one 
 """
 
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from bench.records.conditions import BASELINE_PREFIX, CellKey, Conditions
 from bench.records.points import Point, best_level, data_points, ratio
 from bench.records.results import Results
-from bench.records.store import Json
 from bench.records.workloads import WORKLOADS
 
-Row: TypeAlias = dict[str, Json]
+Row: TypeAlias = dict[str, Any]
 """A row of a chart's data or of an export; this package only writes rows."""
 
 

@@ -22,7 +22,7 @@ def all_rows(study: Study) -> dict[str, list[Row]]:
             if point.conditions in study.scenarios
         ],
         "paper": paper_rows(study),
-        "loops": [row._asdict() for row in across.loop_rows(study)],
+        "loops": across.loop_rows(study),
         "hosts": [*limits.host_rows(study)],
         "order": order_rows(study),
     }

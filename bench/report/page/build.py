@@ -10,8 +10,8 @@ from bench.records.store import file_of, load, replace
 from bench.report.charts.catalogue import catalogue, write_charts
 from bench.report.page import cost
 from bench.report.page import torture as tortured
-from bench.report.page.document import Document
 from bench.report.page.export import EXPORTS
+from bench.report.page.look import Document
 from bench.report.page.page import render
 from bench.report.study import Study
 

@@ -14,7 +14,7 @@ from bench.readers.console import Field, Table
 from bench.records.figures import Frame, StackFigures, grouped
 from bench.records.results import Results
 from bench.records.words import connections
-from bench.report.page.document import Document, Drawing, Section, Terms, drawn, make_command
+from bench.report.page.look import Document, Drawing, Section, Terms, drawn, make_command
 
 WIDTH, ROW = 1000, 17
 LETTER = 6.3

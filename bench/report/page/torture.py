@@ -27,7 +27,7 @@ from bench.records.torture import (
 )
 from bench.records.values import toml_of
 from bench.records.words import connections, figure, listed, plural
-from bench.report.page.document import Document, Section, Terms, drawn, key, make_command
+from bench.report.page.look import Document, Section, Terms, drawn, key, make_command
 
 
 class VerdictLook(NamedTuple):

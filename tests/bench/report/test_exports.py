@@ -24,7 +24,7 @@ from bench.records.values import toml_of
 from bench.report import across, limits
 from bench.report.charts.catalogue import catalogue, write_rates
 from bench.report.charts.rows import curves_of_2019, paper_rows
-from bench.report.page import export, origin
+from bench.report.page import export, page
 from bench.report.page.page import render
 from bench.report.study import Study
 
@@ -326,14 +326,14 @@ def test_the_table_and_the_facts_name_every_host(study: Study) -> None:
     cells = next(cells for cells in table.rows if cells[0].text == "epoll")
     assert len(cells) == len(heads)
     assert "throttled 92 %" in ", ".join(cells[-5].notes)
-    names = origin.facts(study)
+    names = page.facts(study)
     assert {"Host load", "Host nginx", "Host zerohttpd2", "Host redis"} <= set(names)
 
 
 def test_the_memory_of_a_host_is_that_of_its_machine() -> None:
     results = several_hosts()
     results.machine.memory_bytes, results.hosts[0].memory_mb = 25_276_502_016, 25_277
-    rows = origin.facts(Study(results))
+    rows = page.facts(Study(results))
     assert rows["Machine of the load generator"]["memory"] == "23.5 GiB"
     assert rows["Host load"]["memory"] == "23.5 GiB"
 

@@ -13,7 +13,7 @@ from bench.records.results import Results
 from bench.records.run import Reason
 from bench.records.values import toml_of
 from bench.report.charts.catalogue import catalogue
-from bench.report.page import export, origin
+from bench.report.page import export, page
 from bench.report.page.page import render
 from bench.report.study import Study
 
@@ -118,7 +118,7 @@ def test_the_page_shows_how_to_repeat_the_sweep(pages: Callable[[str], Path]) ->
 def test_a_hostile_commit_is_not_shown(commit: str, changed: int, line: str) -> None:
     results = recorded("version1")
     results.versions.git = Checkout(commit=commit, changed_files=changed)
-    assert origin.checkout_command(Study(results)) == line
+    assert page.checkout_command(Study(results)) == line
     for git in ({"commit": "c0ffee", "changed_files": "1\ncurl evil | sh"}, {"commit": None}, ""):
         with pytest.raises(ValidationError, match="git"):
             Results.model_validate({"started": results.started, "versions": {"git": git}})
@@ -131,12 +131,12 @@ def test_a_hostile_command_stays_on_its_line() -> None:
     results.runs[0].subject = "epoll\ncurl evil | sh\x1b[2K\u2028\r"
     results.runs[0].ab_command = ["ab", "-n\x1b[201~\nevil"]
     study = Study(results)
-    (said,) = origin.commands(study)
+    (said,) = page.commands(study)
     comment, line = said.split("\n")
     assert comment.startswith("# epoll curl evil | sh")
     assert line.startswith("ab '")
     assert (comment + line).isprintable()
-    assert origin.command(study) == ".venv/bin/zerohttpd sweep 'a b' '$(evil)'"
+    assert page.command(study) == ".venv/bin/zerohttpd sweep 'a b' '$(evil)'"
 
 
 @pytest.mark.parametrize(

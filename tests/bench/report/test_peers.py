@@ -13,8 +13,7 @@ from bench.records.results import Measured, Peer, PeerStudy, Published, Results
 from bench.records.run import Reason, Run
 from bench.report import peers
 from bench.report.charts.catalogue import catalogue
-from bench.report.page.origin import limit_of
-from bench.report.page.page import render
+from bench.report.page.page import limit_of, render
 from bench.report.peers import PeerRow
 from bench.report.study import Study
 

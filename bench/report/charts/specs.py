@@ -65,6 +65,11 @@ def calculate(**columns: str) -> list[Spec]:
     return [{"calculate": expression, "as": name} for name, expression in columns.items()]
 
 
+def looked_up(name: str, words: Mapping[str, str]) -> str:
+    """Return an expression: the word for the value of a field."""
+    return f"({json.dumps(words)})[datum.{name}]"
+
+
 def number_axis(**more: Any) -> Spec:
     """Return an axis for numbers."""
     return {"format": ",~r"} | more
@@ -81,18 +86,16 @@ def narrow(small: int, large: int) -> Spec:
     return {"expr": f"{NARROW} ? {small} : {large}"}
 
 
-def legend_above(columns: int, small: int, symbol: str, **more: str) -> Spec:
-    """Return a legend above the chart, with `small` columns on a phone."""
+def coloured(
+    name: str, colours: Mapping[str, str], columns: int, small: int = 1, **more: str
+) -> Spec:
+    """Return the colour of each value of a field, with a legend above the chart that has `small`
+    columns on a phone."""
+    scale = {"domain": list(colours), "range": list(colours.values())}
     short = f"{NARROW} ? replace(datum.label, regexp('\\\\(.*'), '') : datum.label"
     width = {"columns": narrow(small, columns), "labelFontSize": narrow(10, 12)}
-    legend = {"title": None, "orient": "top", "symbolType": symbol, "labelExpr": short}
-    return legend | width | more
-
-
-def coloured(name: str, colours: Mapping[str, str], legend: Spec) -> Spec:
-    """Return the colour of each value of a field."""
-    scale = {"domain": list(colours), "range": list(colours.values())}
-    return field(name, scale=scale, legend=legend)
+    legend = {"title": None, "orient": "top", "symbolType": "circle", "labelExpr": short}
+    return field(name, scale=scale, legend=legend | width | more)
 
 
 class Servers(NamedTuple):
@@ -157,13 +160,9 @@ def dots(drawn: Servers, lower: str) -> Spec:
     """Return the measured points. Lower bounds are hollow, with ≥ above."""
     hollow = mark("point", filled=False, size=70, strokeWidth=2)
     sign = mark("text", dy=-13, fontSize=12)
-    return layer(
-        [
-            layer(DOT | {"size": 55}, f"!({lower})", shape=drawn.shape),
-            layer(hollow, lower, shape=drawn.shape),
-            layer(sign, lower, text={"value": "≥"}),
-        ]
-    )
+    full = layer(DOT | {"size": 55}, f"!({lower})", shape=drawn.shape)
+    bound = [layer(hollow, shape=drawn.shape), layer(sign, text={"value": "≥"})]
+    return layer([full, layer(bound, lower)])
 
 
 # ---- Curves ----
@@ -252,15 +251,14 @@ def through(drawn: Servers, ways: Container[str]) -> Spec:
     x = field("rate:Q", title="requests per second", axis=BARS, scale={"zero": True})
     looks: tuple[tuple[Balancer, str], ...] = (("keep", "@user"), ("close", "@baseline"))
     colours = {way_in_words(way): colour for way, colour in looks if way in ways}
-    # Both legends above would be too wide for a phone.
-    above, below = (legend_above(1, 1, "circle", orient=where) for where in ("top", "bottom"))
     ends = (("min", "low"), ("max", "high"))
     range_of = [{"op": op, "field": "rate", "as": name} for op, name in ends]
     # The direct rate is a ring, so a dot with the same rate stays visible inside.
     ring = mark("point", filled=False, opacity=0.7, size=200, strokeWidth=2)
     span = SPAN | {"strokeWidth": 4}
-    straight = coloured("way_said", {way_in_words("none"): "@ink"}, below)
-    way = coloured("way_said", colours, above)
+    way = coloured("way_said", colours, 1)
+    # Both legends above would be too wide for a phone.
+    straight = coloured("way_said", {way_in_words("none"): "@ink"}, 1, orient="bottom")
     layers = [
         layer(span, {"aggregate": range_of, "groupby": ["subject"]}, x="low:Q", x2="high"),
         layer(DOT | {"size": 90}, "datum.way !== 'none'", x=x, color=way, tooltip="id"),
@@ -291,7 +289,7 @@ def standing(rows: Sequence[Row]) -> Spec:
         SHOWN,
         x=field("cpu:Q", title=title, axis=cost, scale=LOGARITHMIC),
         y=field("subject", sort=order, title=None, axis=names),
-        color=coloured("load", colours, legend_above(2, 1, "circle")),
+        color=coloured("load", colours, 2),
         shape=field("kind", scale=shapes, legend=None),
         tooltip="said",
     )
@@ -306,7 +304,7 @@ def _two_parts(parts: dict[str, str], title: str, whole: str) -> Spec:
     """
     total = " + ".join(f"datum.{column}" for column in parts)
     columns = calculate(
-        named=f"({json.dumps(parts)})[datum.part]",
+        named=looked_up("part", parts),
         rank=f"indexof({json.dumps(list(parts))}, datum.part)",
         value=f"datum.value * datum.{whole} / max({total}, 1e-9)",
     )
@@ -316,7 +314,7 @@ def _two_parts(parts: dict[str, str], title: str, whole: str) -> Spec:
         {"fold": list(parts), "as": ["part", "value"]},
         *columns,
         x=field("value:Q", stack="zero", title=title, axis=BARS),
-        color=coloured("named", colours, legend_above(2, 1, "square")),
+        color=coloured("named", colours, 2, symbolType="square"),
         order="rank:Q",
         tooltip="id",
     )
@@ -335,13 +333,11 @@ def cpu(drawn: Servers) -> Spec:
     bars = _two_parts(parts, "CPU time per request, µs", "cpu")
     servers = "datum.kind !== 'baseline'"
     tick = mark("tick", color="@baseline", thickness=3, height={"band": 0.9})
-    longer = calculate(
-        behind="max(datum.cpu, isValid(datum.baseline_cpu) ? datum.baseline_cpu : 0)"
-    )
+    longest = "max(datum.cpu, isValid(datum.baseline_cpu) ? datum.baseline_cpu : 0)"
     layers = [
         layer([bars], servers),
         layer(tick, "isValid(datum.baseline_cpu)", x="baseline_cpu:Q", tooltip="id"),
-        *_behind("behind", "cpu_said", servers, *longer),
+        *_behind("behind", "cpu_said", servers, *calculate(behind=longest)),
     ]
     return in_rows(drawn, layers, *IN_VIEW, "isValid(datum.cpu)")
 
@@ -386,9 +382,9 @@ def percentiles(drawn: Servers) -> Spec:
         DOT,
         {"fold": list(PERCENTILES), "as": ["part", "value"]},
         "isValid(datum.value)",
-        *calculate(named=f"({json.dumps(names)})[datum.part]"),
+        *calculate(named=looked_up("part", names)),
         x="value:Q",
-        color=coloured("named", colours, legend_above(5, 3, "circle")),
+        color=coloured("named", colours, 5, 3),
         tooltip="id",
     )
     layers, known = [layer(SPAN, x=TIMES, x2="max"), values], "isValid(datum.p50)"
@@ -401,14 +397,12 @@ def holding(drawn: Servers, levels: Sequence[int], seen: Container[str]) -> Spec
     looks = {status: look for status, look in STATUS.items() if status in seen}
     words = {status: f"{sign} {words}".strip() for status, (_, sign, words) in looks.items()}
     signs = {status: sign for status, (_, sign, _) in looks.items()}
-    columns = calculate(
-        named=f"({json.dumps(words)})[datum.status]", sign=f"({json.dumps(signs)})[datum.status]"
-    )
+    columns = calculate(named=looked_up("status", words), sign=looked_up("status", signs))
     colours = {words[status]: colour for status, (colour, _, _) in looks.items()}
     angle = -45 if len(levels) > 8 else 0
     axis = {"format": ",d", "labelAngle": angle, "labelOverlap": "greedy"}
     x = field("level", type="ordinal", sort=levels, title="concurrent connections", axis=axis)
-    colour = coloured("named", colours, legend_above(3, 1, "square"))
+    colour = coloured("named", colours, 3, symbolType="square")
     tile = mark("rect", stroke="@paper", strokeWidth=2, cornerRadius=3)
     layers = [
         layer(tile, x=x, color=colour, tooltip="id"),
@@ -434,7 +428,7 @@ def loops() -> Spec:
         *calculate(who="datum.subject + '|' + datum.asked"),
         y=field("who", title=None, axis=axis),
         yOffset=field("way", sort=list(WAYS)),
-        color=coloured("way", colours, legend_above(3, 1, "circle")),
+        color=coloured("way", colours, 3),
         tooltip="said",
     )
     return chart(whole, "loops", {"step": 20})
@@ -444,31 +438,24 @@ def hosts(drawn: Servers, names: Sequence[str]) -> Spec:
     """Return the chart of the CPU use of the hosts `names`, from left to right: a column for each
     host. A full bar is a part of its column; all percentages are written at its end."""
     colours = {"CPU used, share of its limit": "@user", "throttled, share of periods": "@baseline"}
-    used, held_up = (f"'{name}'" for name in colours)
+    used, throttled = colours
     full = f"({NARROW} ? 0.45 : 0.62)"
     columns = calculate(
         end=f"datum.place + {full} * min(datum.share, 1.1)",
         stopped=f"datum.place + {full} * datum.throttled",
         whole=f"datum.place + {full}",
-        used=used,
-        held_up=held_up,
+        used=f"'{used}'",
+        held_up=f"'{throttled}'",
         percent=f"format(100 * datum.share, '.0f') + ({NARROW} ? '' : ' %')",
     )
-    axis = dict[str, Any](
-        values=[index + 0.02 for index in range(len(names))],
-        labelExpr=f"{json.dumps(names)}[floor(datum.value)]",
-        labelAlign="left",
-        labelColor="@ink",
-        labelOverlap=False,
-        labelAngle={"expr": f"width < {70 * len(names)} ? -35 : 0"},
-        labelBaseline="bottom",
-        labelFontSize=narrow(11, 12),
-        orient="top",
-        grid=False,
-    )
+    axis = {"orient": "top", "grid": False, "values": [i + 0.02 for i, _ in enumerate(names)]}
+    axis |= {"labelAlign": "left", "labelBaseline": "bottom", "labelOverlap": False}
+    axis |= {"labelColor": "@ink", "labelFontSize": narrow(11, 12)}
+    axis["labelExpr"] = f"{json.dumps(names)}[floor(datum.value)]"
+    axis["labelAngle"] = {"expr": f"width < {70 * len(names)} ? -35 : 0"}
     scale = {"domain": [0, len(names)], "nice": False, "zero": True}
     x = field("place:Q", title=None, scale=scale, axis=axis)
-    share = coloured("used", colours, legend_above(2, 1, "square"))
+    share = coloured("used", colours, 2, symbolType="square")
     thick = mark("bar", height=16, yOffset=-4)
     thin = mark("bar", height=5, yOffset=9)
     above, bold = TEXT | {"dx": 5, "dy": -4}, {"fontWeight": "bold"}

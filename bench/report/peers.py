@@ -11,8 +11,9 @@ core capacities (1 / CPU per request) is always valid.
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import NamedTuple, TypeAlias
 
 from bench.records.conditions import Conditions
 from bench.records.figures import grouped
@@ -32,11 +33,14 @@ CLOSES = {"iterative": "it closes a connection after one response, because all o
 reason is in bench/references/."""
 
 
+Then: TypeAlias = tuple[tuple[Published, float | None], ...]
+
+
 class PeerRow(NamedTuple):
     """A server's published results and today's result."""
 
     subject: str
-    then: tuple[tuple[Published, float | None], ...]
+    then: Then
     """The published results, each with its rate divided by the base's published rate. Several
     published programs may correspond to one server of today."""
     point: Point | None = None
@@ -79,42 +83,33 @@ class PeersTable(NamedTuple):
 
 def tables(study: Study, asked: PeerStudy) -> list[PeersTable]:
     """Return the tables of one study of the sweep, in the order of its plan."""
-    loads = dict.fromkeys(
-        (scenario, level)
-        for some in asked.measured
-        for scenario in some.conditions
-        if scenario.rated
-        for level in some.levels
-    )
-    found = [(load, _table(study, asked, *load)) for load in loads]
+    names: dict[tuple[Conditions, int], dict[str, None]] = {}
+    for some in asked.measured:
+        for load in product((s for s in some.conditions if s.rated), some.levels):
+            names.setdefault(load, {}).update(dict.fromkeys(some.subjects))
+    found = [_table(study, asked, *load, its) for load, its in names.items()]
     return [
         table
-        for load, table in found
-        if any(row.then or study.find(row.subject, *load) for row in table.rows)
+        for table in found
+        if any(row.then or study.find(row.subject, *table[:2]) for row in table.rows)
     ]
 
 
-def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> PeersTable:
+def _table(
+    study: Study, asked: PeerStudy, scenario: Conditions, level: int, names: Iterable[str]
+) -> PeersTable:
+    load = (scenario.workload, scenario.keep_alive, scenario.cores, level)
     published = [
-        row
-        for row in asked.published
-        if (row.workload, row.keep_alive, row.cores, row.at)
-        == (scenario.workload, scenario.keep_alive, scenario.cores, level)
+        row for row in asked.published if (row.workload, row.keep_alive, row.cores, row.at) == load
     ]
     refers_to = asked.reference_of(scenario.workload)
     base = next((row.requests_per_second for row in published if row.subject == refers_to), None)
-    names = dict.fromkeys(
-        name
-        for some in asked.measured
-        if scenario in some.conditions and level in some.levels
-        for name in some.subjects
-    )
-    names |= dict.fromkeys(row.subject for row in published)
     reference = study.find(refers_to, scenario, level)
-    rates = ((row, row.requests_per_second) for row in published)
-    then = [(row, rate / base if rate and base else None) for row, rate in rates]
-    thens = {name: tuple(one for one in then if one[0].subject == name) for name in names}
-    rows = [_row(study, *one, scenario, level, reference) for one in thens.items()]
+    then: dict[str, Then] = dict.fromkeys([*names, *(row.subject for row in published)], ())
+    for row in published:
+        rate = row.requests_per_second
+        then[row.subject] += ((row, rate / base if rate and base else None),)
+    rows = [_row(study, *one, scenario, level, reference) for one in then.items()]
     return PeersTable(
         scenario,
         level,
@@ -127,7 +122,7 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
 def _row(
     study: Study,
     name: str,
-    then: tuple[tuple[Published, float | None], ...],
+    then: Then,
     scenario: Conditions,
     level: int,
     reference: Point | None,

@@ -68,39 +68,30 @@ def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
     if cell.before is None:
         return []
     gone, turned_down = sum(lost(cell, facts).values()), excused(cell, facts)
-    found = []
-    if gone:
-        found.append(f"lost {gone:,}")
-    if turned_down and "unavailable" in facts.excused:
-        found.append(f"{turned_down:,} × 503")
-    if cell.back_after_s is None:
-        found.append("not back")
-    elif cell.back_after_s > WORTH_SAYING:
-        found.append(f"back {cell.back_after_s:.1f} s")
-    if disturbed(cell):
-        found.append("disturbed")
-    return found
+    late = cell.back_after_s is None or cell.back_after_s > WORTH_SAYING
+    notes = {
+        f"lost {gone:,}": gone,
+        f"{turned_down:,} × 503": turned_down and "unavailable" in facts.excused,
+        back(cell).replace("in ", "back "): late,
+        "disturbed": disturbed(cell),
+    }
+    return [note for note, shown in notes.items() if shown]
 
 
 def losses(cell: TortureCell, facts: AttackFacts) -> str:
-    """Return the losses in words; an empty text if there are none."""
+    """Return the losses in words, with the most frequent reason for failures; an empty text if
+    there are none. Excused outcomes have no reason, and the status 503 is itself a reason."""
     found = lost(cell, facts)
     text = listed([f"{n:,} {TEXTS.outcomes.get(outcome, outcome)}" for outcome, n in found.items()])
-    reasons = why(cell, facts)
-    return f"{text} ({reasons})" if found and reasons else text
-
-
-def why(cell: TortureCell, facts: AttackFacts) -> str:
-    """Return the most frequent reason for failures, except excused outcomes and 503."""
     parts = [phase.why for phase in since(cell)]
     if cell.crowd and facts.crowd_counts:
         parts.append(cell.crowd.why)
     counted: Counter[str] = Counter()
-    for part in parts:
-        for outcome, reasons_of_it in part.items():
-            if outcome not in (*facts.excused, "unavailable"):  # the status 503 is itself a reason
-                counted.update(reasons_of_it)
-    return next((f"most often: {reason}" for reason, _ in counted.most_common(1)), "")
+    for outcome, its in (pair for part in parts for pair in part.items()):
+        if outcome not in (*facts.excused, "unavailable"):
+            counted.update(its)
+    reasons = counted.most_common(1) if found else []
+    return text + "".join(f" (most often: {reason})" for reason, _ in reasons)
 
 
 def rates(cell: TortureCell) -> str:
@@ -140,26 +131,19 @@ def remarks(cell: TortureCell) -> str:
 
 def headline(record: Record) -> str:
     """Return the result of the test in a sentence."""
-    made = [cell for cell in record.cells if cell.before]
-    own = [cell for cell in made if cell.kind == "server"]
-    bad = record.broken()
-    remarks = sum(cell.remarks.answered for cell in own)
-    missing = sum(cell.remarks.missing for cell in own)
+    own = [cell for cell in record.cells if cell.before and cell.kind == "server"]
     if not own:
         return "No server of the project was attacked"
-    servers = len({cell.subject for cell in own})
-    attacks = len({cell.attack for cell in own})
-    who = f"{plural(servers, 'server')} under {plural(attacks, 'attack')}"
-    kept = (
-        f"{missing:,} of {remarks:,} confirmed remarks {'was' if missing == 1 else 'were'} lost"
-        if missing
-        else f"none of {remarks:,} confirmed remarks was lost"
-        if remarks
-        else "no remarks were written"
-    )
-    if not bad:
-        return f"{who}: every promise was kept, and {kept}"
-    return f"{who}: promises were broken in {plural(len(bad), 'test')}; {kept}"
+    servers, attacks = ({getattr(cell, of) for cell in own} for of in ("subject", "attack"))
+    who = f"{plural(len(servers), 'server')} under {plural(len(attacks), 'attack')}"
+    remarks = sum(cell.remarks.answered for cell in own)
+    missing = sum(cell.remarks.missing for cell in own)
+    gone = f"{missing:,}" if missing else "none"
+    kept = f"{gone} of {remarks:,} confirmed remarks {'were' if missing > 1 else 'was'} lost"
+    kept = kept if remarks else "no remarks were written"
+    if bad := len(record.broken()):
+        return f"{who}: promises were broken in {plural(bad, 'test')}; {kept}"
+    return f"{who}: every promise was kept, and {kept}"
 
 
 def heading(record: Record) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bench.readers import order as ranking
 from bench.records.conditions import Conditions
 from bench.records.figures import QUIET, grouped
-from bench.records.points import Point, verdict
+from bench.records.points import BY_KEY, Point, verdict
 from bench.records.words import (
     all_of,
     connections,
@@ -124,29 +124,33 @@ def holding(study: Study, scenario: Conditions) -> str:
     return words + (f"; not tried at every level: {listed(rest)}" if rest else "")
 
 
-def latency(study: Study, scenario: Conditions, level: int) -> str:
-    """Return the lowest and the highest p99."""
-    order = ranked(study.contenders(scenario, level), "p99")
+def _value(point: Point, key: str) -> str:
+    return duration(point[key]) if key == "p99" else figure(point[key], BY_KEY[key].unit)
+
+
+def _ends(order: Sequence[Point], key: str, words: str, other: str, ratio: str) -> str:
+    """Return the lowest figure (`words`) and the highest (`other`) with their servers, their ratio
+    if it is significant (`ratio`), and the servers that do not differ significantly from the first.
+    The figures of `order` must be sorted."""
     if not order:
         return ""
     low, high = order[0], order[-1]
-    words = f"At {connections(level)} 99 % of the responses of {low.subject} came within "
-    words += duration(low["p99"])
+    text = words.format(low.subject, _value(low, key))
     if len(order) == 1:
-        return words
-    words += f", those of {high.subject} within {duration(high['p99'])}"
-    return words + _as_much(order, "p99", ": ", "as long")
-
-
-def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
-    """Return the ratio of the last figure to the first, and the servers that do not differ
-    significantly from the first."""
+        return text
     equal, rest = equal_and_others(order, key)
-    ratio = order[-1][key] / max(order[0][key], 1e-9)
-    significant = order[-1] in rest and ratio >= NEAR
-    first, others = order[0].subject, listed(names_of(equal))
-    words = f"{sign}{times(ratio)} {as_what}" if significant else ""
-    return words + (f"; not significantly different from {first}: {others}" if equal else "")
+    above = high[key] / max(low[key], 1e-9)
+    text += other.format(high.subject, _value(high, key))
+    text += ratio.format(times(above)) if high in rest and above >= NEAR else ""
+    near = f"; not significantly different from {low.subject}: {listed(names_of(equal))}"
+    return text + (near if equal else "")
+
+
+def latency(study: Study, scenario: Conditions, level: int) -> str:
+    """Return the lowest and the highest p99."""
+    order = ranked(study.contenders(scenario, level), "p99")
+    words = f"At {connections(level)} 99 % of the responses of {{}} came within {{}}"
+    return _ends(order, "p99", words, ", those of {} within {}", ": {} as long")
 
 
 def _over_levels(study: Study, scenario: Conditions, key: str) -> Iterator[list[Point]]:
@@ -167,7 +171,7 @@ def latency_growth(study: Study, scenario: Conditions) -> str:
     longer = all(b["p99"] > NEAR * a["p99"] for a, b in growth)
     words = "More connections wait longer: the" if longer else "The"
     return (
-        f"{words} p99 of {low.subject} went from {duration(low['p99'])} at "
+        f"{words} p99 of {low.subject} went from {_value(low, 'p99')} at "
         f"{connections(low.level)} to {duration(high['p99'])} at {high.level:,}"
     )
 
@@ -175,16 +179,11 @@ def latency_growth(study: Study, scenario: Conditions) -> str:
 def cpu(study: Study, scenario: Conditions, level: int) -> str:
     """Return the least and the most CPU per request, and the ratio of the least to its baseline."""
     order = ranked(study.contenders(scenario, level), "cpu")
-    if not order:
-        return ""
-    low, high = order[0], order[-1]
-    words = f"A request costs {low.subject} {figure(low.get('cpu'), 'µs')} of CPU"
-    if len(order) > 1:
-        words += f", {high.subject} {figure(high.get('cpu'), 'µs')}"
-        words += _as_much(order, "cpu", ", ", "as much")
-    if near := study.baseline_ratio(low):
+    words = _ends(order, "cpu", "A request costs {} {} of CPU", ", {} {}", ", {} as much")
+    if order and (near := study.baseline_ratio(order[0])):
         close = "as cheap as its baseline, within the accuracy of these runs"
-        words += f"; {low.subject} is {close if near < NEAR else f'at {times(near)} its baseline'}"
+        close = close if near < NEAR else f"at {times(near)} its baseline"
+        words += f"; {order[0].subject} is {close}"
     return words
 
 
@@ -201,14 +200,14 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
     ratio, low, high = max(growth, key=lambda g: g[0])
     far, *bend = max(between, key=lambda b: b[0], default=(1.0,))
     if ratio < GROWN and far > GROWN:
-        costs = [f"{figure(p.get('cpu'), 'µs')} at {p.level:,}" for p in bend]
+        costs = [f"{_value(p, 'cpu')} at {p.level:,}" for p in bend]
         return f"The CPU per request of {bend[0].subject} by connections: {', '.join(costs)}"
     if ratio < GROWN:
         levels = f"from {low.level:,} to {connections(high.level)}"
         return f"No server's CPU per request grew by 10 % {levels}"
     return (
-        f"The CPU per request of {low.subject} grew most: {figure(low.get('cpu'), 'µs')} at "
-        f"{connections(low.level)}, {figure(high.get('cpu'), 'µs')} at {high.level:,}"
+        f"The CPU per request of {low.subject} grew most: {_value(low, 'cpu')} at "
+        f"{connections(low.level)}, {_value(high, 'cpu')} at {high.level:,}"
     )
 
 
@@ -237,11 +236,11 @@ def memory(study: Study, scenario: Conditions) -> str:
         return ""
     low, high = order[0], order[-1]
     if not study.whole_memory():
-        most = f"{high.subject}, with {figure(high.get('memory'), 'MB')}"
-        return f"The largest single process at {connections(level)} was that of {most}"
-    words = f"At {connections(level)} {low.subject} needed {figure(low.get('memory'), 'MB')}"
+        words = f"The largest single process at {connections(level)} was that of "
+        return f"{words}{high.subject}, with {_value(high, 'memory')}"
+    words = f"At {connections(level)} {low.subject} needed {_value(low, 'memory')}"
     if len(order) > 1 and high["memory"] > NEAR * low["memory"]:
-        words += f", {high.subject} {figure(high.get('memory'), 'MB')}"
+        words += f", {high.subject} {_value(high, 'memory')}"
     return words
 
 

@@ -128,19 +128,16 @@ def host_rows(study: Study) -> Iterator[Row]:
     place = {name: index for index, name in enumerate(names(study))}
     for number, point in enumerate(study.points):
         for host in point.hosts if point.conditions in study.scenarios else ():
-            name = label(host.role, host.name)
             yield {
                 "id": number,
                 "s": study.keys[point.conditions],
                 "subject": point.subject,
                 "level": point.level,
-                "host": name,
-                "place": place[name],
+                "place": place[label(host.role, host.name)],
                 "share": round(host.cpu_share, 3),
                 "throttled": round(host.throttled_share or 0, 3),
                 "sign": "!" if problems(host) else "",
                 "limit": host == limit_of(point),
-                "said": f"{point.subject}, {name}: {host_words(host)}",
             }
 
 

@@ -27,6 +27,12 @@ def plain(text: str) -> str:
     return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
+def rendered(results: Results) -> str:
+    """Return the page of a report."""
+    study = Study(results)
+    return render(study, catalogue(study))
+
+
 def single_server() -> Results:
     """Return the recorded results of version 1, with only one server."""
     results = recorded("version1")
@@ -61,8 +67,7 @@ def pages(
         with (folder / f"{source}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
-                study = Study(SOURCES[source]())
-                path.write_text(render(study, catalogue(study)), encoding="utf-8")
+                path.write_text(rendered(SOURCES[source]()), encoding="utf-8")
         return path
 
     return page_of

@@ -243,16 +243,12 @@ def everything() -> Results:
 
 HOST_LEVELS = (100, 1000)
 QUOTA = 0.5
-LOAD_US = 42.0
-REDIS_US = 18.0
-NGINX_US = {"keep": 48.0, "close": 95.0}
 SERVERS = [name for name in MODELS if kind_of(name) == "server"]
 
 
-def host(role: str, name: str, number: int) -> HostInfo:
-    """Return a host with half a CPU."""
-    return HostInfo(
-        role=role,
+HOSTS = [
+    HostInfo(
+        role=name.partition("2")[0].replace("zerohttpd", "server"),
         name=name,
         address=f"10.77.0.{number}",
         kernel="6.1.0",
@@ -263,15 +259,15 @@ def host(role: str, name: str, number: int) -> HostInfo:
         memory_mb=1024,
         settings={"net.core.somaxconn": 4096, "descriptors": 65536},
     )
-
-
-HOSTS = [
-    host("load", "load", 1),
-    host("nginx", "nginx", 2),
-    host("server", "zerohttpd", 3),
-    host("server", "zerohttpd2", 5),
-    host("redis", "redis", 4),
+    for name, number in [
+        ("load", 1),
+        ("nginx", 2),
+        ("zerohttpd", 3),
+        ("zerohttpd2", 5),
+        ("redis", 4),
+    ]
 ]
+"""Five hosts, each with half a CPU."""
 
 
 def run_on_hosts(subject: str, conditions: Conditions, level: int, number: int) -> Run:
@@ -281,15 +277,15 @@ def run_on_hosts(subject: str, conditions: Conditions, level: int, number: int) 
         return run
     assert run.process
     assert run.open_loop
-    cost = run.process.cpu_us_per_request
-    on_each = _instances_on_each(conditions.instances)
+    cost, second = run.process.cpu_us_per_request, conditions.instances // 2
     costs = {
-        "load": LOAD_US,
-        "nginx": NGINX_US.get(conditions.balancer, 0.0),
-        "zerohttpd": cost * on_each[0] / conditions.instances,
-        "zerohttpd2": cost * on_each[1] / conditions.instances,
-        "redis": REDIS_US,
+        "load": 42.0,
+        "nginx": {"keep": 48.0, "close": 95.0}.get(conditions.balancer, 0.0),
+        "zerohttpd": cost * (conditions.instances - second) / conditions.instances,
+        "zerohttpd2": cost * second / conditions.instances,
+        "redis": 18.0,
     }
+    """The CPU time per request of each host. The instances alternate between two hosts."""
     limit = max(costs, key=lambda name: costs[name])
     rate = QUOTA * 1e6 / costs[limit] * (1 + 0.01 * ((number + level) % 3 - 1))
     run.open_loop.rate_done = rate
@@ -311,11 +307,6 @@ def run_on_hosts(subject: str, conditions: Conditions, level: int, number: int) 
     if conditions.balancer != "none":
         run.nginx_process = OtherProcess(cpu_user_s=0.2, cpu_system_s=0.3, cpu_share=0.5)
     return run
-
-
-def _instances_on_each(instances: int) -> tuple[int, int]:
-    """Return the number of instances on each of the two server hosts (round robin)."""
-    return instances - instances // 2, instances // 2
 
 
 def several_hosts() -> Results:

@@ -12,12 +12,11 @@ from bench.records.points import Point
 from bench.records.results import Measured, Peer, PeerStudy, Published, Results
 from bench.records.run import Reason, Run
 from bench.report import peers
-from bench.report.charts.catalogue import catalogue
-from bench.report.page.page import limit_of, render
+from bench.report.page.page import limit_of
 from bench.report.peers import PeerRow
 from bench.report.study import Study
 
-from .conftest import recorded
+from .conftest import recorded, rendered
 from .made import made_run, results_of, run_of
 
 MOVED, KEPT = Conditions("redirect"), Conditions("redirect", keep_alive=True)
@@ -273,8 +272,7 @@ def test_memory_of_connections() -> None:
 
 def section_of(results: Results) -> str:
     """Return the page's section about reference servers."""
-    page = render(study := Study(results), catalogue(study))
-    return page.partition('<section id="peers">')[2].partition("</section>")[0]
+    return rendered(results).partition('<section id="peers">')[2].partition("</section>")[0]
 
 
 def test_the_page_shows_the_study() -> None:

@@ -63,10 +63,6 @@ def results(*runs: Run) -> Results:
     return results_of(runs)
 
 
-def optimisations(found: Results) -> list[words.Difference]:
-    return words.differences(found, "without")
-
-
 def of(conditions: Conditions, *totals: float, subject: str = "epoll") -> list[Run]:
     return [run(subject, total, conditions, number=n) for n, total in enumerate(totals, 1)]
 
@@ -144,31 +140,33 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
 def test_an_optimisation_that_costs_time_is_reported() -> None:
     def optimisation(name: str, *ratios: float) -> Difference:
         side = ServerCost(CellKey("epoll", REDIRECT, 50), {})
-        return Difference(name, side, side, Spread.of(ratios or (1.0,) * 3))
+        return Difference(name, side, side, Spread.of(ratios))
 
-    said = words.brought(
-        [optimisation("more", 1.2, 1.3, 1.4), optimisation("gather", 0.7, 0.8, 0.9)]
-    )
-    assert said == (
+    found = [optimisation("more", 1.2, 1.3, 1.4), optimisation("gather", 0.7, 0.8, 0.9)]
+    assert words.brought([*found, optimisation("defer", 1, 1, 1)]) == (
         "`more` saves most: without it a request costs 30% more (redirect). "
-        "A request is cheaper without: `gather` (redirect: -20%)."
+        "A request is cheaper without: `gather` (redirect: -20%). "
+        "No significant difference: `defer`."
     )
-    assert words.brought([optimisation("defer")]) == "No significant difference: `defer`."
     (row,) = words.difference_table([optimisation("more", 1.2, 1.3, 0.95)]).rows
     assert row[-2:] == ("not significant (+20%)", "-5% to +30%")
 
 
 def test_user_and_kernel_time_are_shown_if_they_were_measured() -> None:
+    """The report takes user time from samples, because a short run has too few kernel ticks."""
     pair = [*of(REDIRECT, 20), *of(REDIRECT, 15, subject="baseline-epoll")]
-    (row,) = words.cost_table(lines(results(*pair))).rows
-    assert row[1:5] == ("20.0", "-", "-", "15.0")
-    assert 'class="both"' in document(results(*pair)).html()
-    (sampled,) = of(REDIRECT._replace(mode="sampled"), 25)
+    sampled = run("epoll", 25, REDIRECT._replace(mode="sampled"))
+    unsampled = sampled.model_copy()
     sampled.stacks = STACKS.model_copy(update={"user_share": 0.25})
-    (row,) = words.cost_table(lines(results(*pair, sampled))).rows
-    assert row[1:5] == ("20.0", "5.0", "15.0", "15.0")
-    (row,) = words.cost_table(lines(results(*pair, *of(REDIRECT, 18, subject="plain-epoll")))).rows
-    assert row[1:3] == ("20.0", "18.0")
+    other = ({"state": "failed"}, {"stacks": STACKS}, {"subject": "poll"})
+    useless = [[unsampled], *([sampled.model_copy(update=update)] for update in other)]
+    plain = of(REDIRECT, 18, subject="plain-epoll")
+    undivided, divided = ("20.0", "-", "-", "15.0"), ("20.0", "5.0", "15.0", "15.0")
+    cases = [([], undivided), *((runs, undivided) for runs in useless), ([sampled], divided)]
+    for more, costs in [*cases, (plain, ("20.0", "18.0", "-", "-"))]:
+        (row,) = words.cost_table(lines(results(*pair, *more))).rows
+        assert row[1:5] == costs
+    assert 'class="both"' in document(results(*pair)).html()
     page = document(results(*pair, sampled)).html()
     assert 'class="both"' not in page
     assert '<rect class="user" x="75.0" width="25.0"' in page
@@ -233,21 +231,6 @@ def test_made_of_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "is not from `make cost`" in capsys.readouterr().err
 
 
-def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
-    """The report takes user time from samples, because a short run has too few kernel ticks."""
-    pair = [run("epoll", 10), run("baseline-epoll", 9)]
-    sampled = run("epoll", 12, REDIRECT._replace(mode="sampled"))
-    sampled.stacks = STACKS.model_copy(update={"user_share": 0.3})
-    (line,) = words.lines(results(*pair, sampled))
-    assert line.user == 3
-    for told in (pair, [*pair, run("epoll", 12, sampled.conditions)]):
-        (line,) = words.lines(results(*told))
-        assert line.user is None
-    for update in ({"state": "failed"}, {"stacks": STACKS}, {"subject": "poll"}):
-        (line,) = words.lines(results(*pair, sampled.model_copy(update=update)))
-        assert line.user is None
-
-
 def test_a_failed_run_has_no_cost() -> None:
     (line,) = words.lines(results(run("epoll", 20), run("baseline-epoll", 15, state="failed")))
     assert (line.baseline, line.share) == (None, None)
@@ -257,23 +240,25 @@ def test_a_failed_run_has_no_cost() -> None:
         )
     )
     assert [line.cost, *map(line.get, OTHERS)] == [None] * 4
-    (optimisation,) = optimisations(
-        results(run("epoll", 20, state="failed"), run("epoll", 25, MORE))
-    )
+    failed = results(run("epoll", 20, state="failed"), run("epoll", 25, MORE))
+    (optimisation,) = words.differences(failed, "without")
     assert (optimisation.ratio, optimisation.verdict) == (None, "no figure")
     assert optimisation.usual.words() == ("-", "", "")
 
 
-def test_an_optimisation_counts_if_all_runs_agree() -> None:
-    usual = of(REDIRECT, 18, 20, 40)
-    (optimisation,) = optimisations(results(*usual, *of(MORE, 19.8, 25, 44)))
-    assert optimisation.verdict == "+10%", "compared run by run: both third runs were disturbed"
-    (optimisation,) = optimisations(results(*usual, *of(MORE, 17, 25, 44)))
-    assert optimisation.verdict == "not significant (+10%)"
-    (optimisation,) = optimisations(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))
-    assert optimisation.verdict == "not significant (+1%)"
-    (optimisation,) = optimisations(results(*usual[:2], *of(MORE, 27, 30)))
-    assert optimisation.verdict == "too few runs (+50%)"
+@pytest.mark.parametrize(
+    ("costs", "verdict"),
+    [
+        ((19.8, 25, 44), "+10%"),  # compared run by run: both third runs were disturbed
+        ((17, 25, 44), "not significant (+10%)"),
+        ((18.2, 20.2, 40.4), "not significant (+1%)"),
+        ((27, 30), "too few runs (+50%)"),
+    ],
+)
+def test_an_optimisation_counts_if_all_runs_agree(costs: tuple[float, ...], verdict: str) -> None:
+    usual = of(REDIRECT, *(18, 20, 40)[: len(costs)])
+    (optimisation,) = words.differences(results(*usual, *of(MORE, *costs)), "without")
+    assert optimisation.verdict == verdict
 
 
 def test_flames_in_the_order_of_the_servers() -> None:

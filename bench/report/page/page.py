@@ -8,6 +8,7 @@ scripts.
 
 import re
 import shlex
+import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 
@@ -192,7 +193,7 @@ def missing(study: Study, charts: Container[str]) -> str:
 def render(study: Study, charts: Catalogue) -> str:
     """Return the page as HTML."""
     shapes, titles = style.subject_shapes(study.subjects), charts.titles()
-    page = template_of(__file__, "page.html.j2", key=key).render(
+    html = template_of(__file__, "page.html.j2", key=key).render(
         study=study,
         results=study.results,
         exhibits=titles,
@@ -203,13 +204,7 @@ def render(study: Study, charts: Catalogue) -> str:
         js=(TEMPLATES / "report.js").read_text(),
         shapes=[style.STYLE.shapes[shape] for shape in shapes],
         export=export,
-        missing=missing,
-        checkout_command=checkout_command,
-        command=command,
-        commands=commands,
-        facts=facts,
-        flames_of=flames_of,
-        limit_of=limit_of,
+        page=sys.modules[__name__],
         findings=findings,
         peers=peers,
         limits=limits,
@@ -218,4 +213,4 @@ def render(study: Study, charts: Catalogue) -> str:
         figure=figure,
         **look(study.subjects),
     )
-    return page.lstrip()
+    return html.lstrip()

@@ -116,15 +116,6 @@ class Contrast(NamedTuple):
         most = max(self.scenarios, key=lambda s: WAITS.get(s.workload, 0))
         return (base, most) if base and WAITS[base.workload] < WAITS.get(most.workload, 0) else None
 
-    def pairs(self) -> dict[str, tuple[Point, Point]]:
-        """Return the data points of each server at the two `ends`, without baselines."""
-        known = [p for p in self.points if p.kind != "baseline" and p[self.metric]]
-        first, last = (
-            {p.subject: p for p in known if p.conditions == end}
-            for end in self.ends or (None, None)
-        )
-        return {name: (first[name], last[name]) for name in first if name in last}
-
 
 def contrasts(study: Study) -> Iterator[Contrast]:
     """Yield the contrasts of a study. Workloads are sorted by their number of waits for Redis (the
@@ -176,11 +167,16 @@ def title(found: Contrast) -> str:
 def comparison(found: Contrast) -> str:
     """Return in words the largest and the smallest ratio of the last scenario's figure to the
     first's, with their servers. If the first rate is only a lower bound, the ratio is unknown."""
-    pairs, key = found.pairs(), found.metric
-    if found.ends is None or not pairs:
+    key, ends = found.metric, found.ends
+    if ends is None:
         return ""
-    before, after = (found.kind.label(end).partition("|")[0] for end in found.ends)
-    instead = f" in place of {before}" if getattr(found.ends[0], found.kind.field) else ""
+    known = [p for p in found.points if p.kind != "baseline" and p[key]]
+    at_first, at_last = ({p.subject: p for p in known if p.conditions == end} for end in ends)
+    pairs = {name: (at_first[name], at_last[name]) for name in at_first if name in at_last}
+    if not pairs:
+        return ""
+    before, after = (found.kind.label(end).partition("|")[0] for end in ends)
+    instead = f" in place of {before}" if getattr(ends[0], found.kind.field) else ""
     what, rated = found.kind.words.format(after, instead), key == "rate"
     unknown = [name for name, (first, _) in pairs.items() if rated and first.lower_bound]
     ratios = sorted(

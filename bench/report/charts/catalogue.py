@@ -6,7 +6,7 @@ The template `bench/report/page/template/page.html.j2` places the charts on the 
 import json
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from bench.records.store import load, replace
 from bench.report import across, findings, limits, peers
 from bench.report.charts import rows, specs, style
 from bench.report.charts.specs import Spec
+from bench.report.findings import with_quota
 from bench.report.study import Row, Study, describe
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.1.json"
@@ -34,7 +35,7 @@ class Exhibit:
     """A chart with its titles."""
 
     spec: Spec
-    titles: Mapping[str, str | dict[str, str]] = field(default_factory=dict)
+    titles: Mapping[str, str | dict[str, str]]
     """Scenario -> title; or, for a chart at one level, scenario -> {level: title}. For a missing
     scenario or level, the chart is empty. "*": one title for all scenarios and levels."""
 
@@ -66,9 +67,7 @@ class Catalogue:
             title = partial(say, study, scenario)
             levels = study.levels(scenario)
             texts = {str(n): title(n) for n in levels} if by_level else {"": title()}
-            said = {
-                n: findings.with_quota(scenario.quota, text) for n, text in texts.items() if text
-            }
+            said = {n: with_quota(scenario.quota, text) for n, text in texts.items() if text}
             if said:
                 titles[study.keys[scenario]] = said if by_level else said[""]
         if titles:
@@ -78,9 +77,8 @@ class Catalogue:
         """Add a chart with its own data and one title for all choices on the page. `quota`: the
         servers' quota."""
         self.data[key] = data
-        self.exhibits[key] = Exhibit(
-            _chosen(spec, *self._start), {"*": findings.with_quota(quota, title)}
-        )
+        titles = {"*": with_quota(quota, title)}
+        self.exhibits[key] = Exhibit(_chosen(spec, *self._start), titles)
 
     def for_script(self) -> str:
         """Return all charts and their data as JSON, escaped for a script element of the page."""

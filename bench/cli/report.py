@@ -69,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     if chosen.capacity is not None:
         hosts = [value_of("--capacity", n, positive, FLEETS) for n in words_of([chosen.capacity])]
         return capacity.show(chosen.results, hosts, console())
-    from bench.report.page.build import build  # noqa: PLC0415 - this import takes half a second
+    from bench.report.page.build import build  # noqa: PLC0415 - only this needs vl_convert
 
     print(f"Making a page of {chosen.results}; the charts take most of the time.", flush=True)
     page, *others = build(chosen.results, chosen.output)

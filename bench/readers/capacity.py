@@ -7,6 +7,7 @@ more than 1/D requests per second. At a rate of X requests per second its utilis
 host that reaches its limit first limits the whole system.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -54,26 +55,8 @@ class Layout(NamedTuple):
     redis: int
 
 
-class Capacity(NamedTuple):
-    """The capacity of a layout."""
-
-    layout: Layout
-    rate: float
-    """Requests per second."""
-    limit: str
-    """The role or the network that limits the rate."""
-
-
-class Prediction(NamedTuple):
-    """The rate of a data point, predicted from the costs of a request with one instance."""
-
-    point: Point
-    rate: float
-    limit: str
-    """The host that limits the predicted rate."""
-
-
-# ---- From results ----
+Bound = tuple[float, str]
+"""A rate in requests per second, and the role, network or host that limits it."""
 
 
 def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
@@ -87,10 +70,7 @@ def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
     return [cost for cost in found if cost.server]
 
 
-# ---- The arithmetic ----
-
-
-def capacity(demand: RequestCost, layout: Layout) -> Capacity:
+def capacity(demand: RequestCost, layout: Layout) -> Bound:
     """Return the capacity of one-core hosts, with the role or network that limits it."""
     roles = (
         (layout.servers, demand.server, "servers"),
@@ -102,32 +82,35 @@ def capacity(demand: RequestCost, layout: Layout) -> Capacity:
         # nginx' network card sends and receives at the same time, so each response counts once.
         network = layout.nginx * HEADROOM * LINK_BYTES / (demand.bytes + PACKET_BYTES)
         ends.append((network, "network of nginx"))
-    return Capacity(layout, *min(ends))
+    return min(ends)
 
 
-def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
-    """Return the layout with the highest rate on at most `hosts` hosts; if rates are equal, the
-    smallest layout. Each additional host gets the role that limits the rate. `redis_at_most`: the
-    maximum number of Redis hosts. It is 1 if every page increments the same key, and None (no
-    limit) if the keys are spread."""
-    best = found = capacity(demand, Layout(1, 1, 1 if demand.redis else 0))
-    if sum(found.layout) > hosts:
+def best_layout(
+    demand: RequestCost, hosts: int, redis_at_most: int | None = 1
+) -> tuple[Layout, float, str]:
+    """Return the layout with the highest rate on at most `hosts` hosts, its rate, and the limit of
+    the rate; if rates are equal, the smallest layout. Each additional host gets the role that
+    limits the rate. `redis_at_most`: the maximum number of Redis hosts. It is 1 if every page
+    increments the same key, and None (no limit) if the keys are spread."""
+    layout = best = Layout(1, 1, 1 if demand.redis else 0)
+    rate, limit = most = capacity(demand, layout)
+    if sum(layout) > hosts:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one host each")
-    while sum(found.layout) < hosts:
-        role = found.limit.split()[-1].lower()  # "network of nginx" counts for nginx
-        count = getattr(found.layout, role)
+    while sum(layout) < hosts:
+        role = limit.split()[-1].lower()  # "network of nginx" counts for nginx
+        count = getattr(layout, role)
         if role == "redis" and count == redis_at_most:
-            return best._replace(limit=found.limit)
-        found = capacity(demand, found.layout._replace(**{role: count + 1}))
-        best = max(best, found, key=lambda one: round(one.rate, 6))
-    return best
+            return best, most[0], limit
+        layout = layout._replace(**{role: count + 1})
+        rate, limit = capacity(demand, layout)
+        if round(rate, 6) > round(most[0], 6):
+            best, most = layout, (rate, limit)
+    return best, *most
 
 
-# ---- Comparison with measured rates ----
-
-
-def predictions(results: Results) -> Iterator[Prediction]:
-    """Yield each server's predicted and best measured rate for each set of conditions with nginx.
+def predictions(results: Results) -> Iterator[tuple[Point, float, str]]:
+    """Yield each server's best measured data point for each set of conditions with nginx, the
+    predicted rate, and the host that limits the predicted rate.
 
     The prediction uses the CPU cost of a request with nginx and one instance, and the CPU limit of
     each host. The measured rate of one instance is not used.
@@ -141,39 +124,31 @@ def predictions(results: Results) -> Iterator[Prediction]:
             if same:
                 best = max(same, key=lambda point: (point["rate"], point.level))
                 ends = limit_of(demand, conditions.instances, results.hosts, conditions.quota)
-                yield Prediction(best, *ends)
+                yield (best, *ends)
 
 
 def limit_of(
     demand: RequestCost, instances: int, hosts: Sequence[HostInfo], quota: float = 0.0
-) -> tuple[float, str]:
+) -> Bound:
     """Return the rate at which the first host reaches its limit, and the name of this host.
 
     Instances are started on the server hosts in turn, each on its own CPU. nginx has a worker for
     each CPU and distributes the requests equally. Redis and ab can each use only one CPU. `quota`:
     each instance's share of a core; 0: a whole core.
     """
-    costs = demand._asdict()
-    ends = [
-        (_may_use(h, h.cpus if h.role == "nginx" else 1) * 1e6 / costs[h.role], h.name)
-        for h in hosts
-        if h.role != "server" and costs[h.role]
-    ]
-    servers = [host for host in hosts if host.role == "server"]
-    for number, host in enumerate(servers[:instances]):
-        here = len(range(number, instances, len(servers)))
-        share = demand.server * here / instances
-        most = min(_may_use(host, here), here * (quota or 1.0))
-        ends.append((most * 1e6 / share, host.name))
+    servers, costs, ends = [h for h in hosts if h.role == "server"], demand._asdict(), []
+    for host in hosts:
+        cost, tasks, most = costs[host.role], host.cpus if host.role == "nginx" else 1, math.inf
+        if host.role == "server":
+            tasks = len(range(servers.index(host), instances, len(servers)))
+            cost, most = cost * tasks / instances, tasks * (quota or 1.0)
+        if cost:
+            # 0.5 is half a CPU (a quota).
+            cpus = min(host.cpus, host.cpu_limit or host.cpus, tasks, most)
+            ends.append((cpus * 1e6 / cost, host.name))
     if not ends:
         raise UserError("these results are from one machine; a prediction needs several hosts")
     return min(ends)
-
-
-def _may_use(host: HostInfo, tasks: int) -> float:
-    """Return how many CPUs `tasks` tasks may use on a host; 0.5 is half a CPU (a quota)."""
-    most = min(host.cpus, tasks)
-    return float(most) if host.cpu_limit is None else min(host.cpu_limit, most)
 
 
 # ---- Output ----
@@ -212,9 +187,9 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
 def demand_table(costs: Sequence[RequestCost]) -> Table:
     """Return a table of CPU microseconds per request, by server and role."""
     table = Table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
-    for cost in costs:
-        times = (f"{time:.1f}" for time in (cost.server, cost.nginx, cost.redis, cost.load))
-        table.add_row(cost.subject, *times, f"{cost.bytes:,.0f}")
+    for subject, server, redis, nginx, ab, size in costs:
+        times = (f"{time:.1f}" for time in (server, nginx, redis, ab))
+        table.add_row(subject, *times, f"{size:,.0f}")
     return table
 
 
@@ -225,19 +200,18 @@ def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
     shared = ((1, "on one Redis"), (None, "spread"))
     for cost, hosts, (redis_at_most, keys) in product(costs, fleets, shared):
         layout, rate, limit = best_layout(cost, hosts, redis_at_most)
-        counts = (hosts, layout.nginx, layout.servers, layout.redis, round(rate))
-        many, *others = (f"{count:,}" for count in counts)
-        idle = hosts - sum(layout)
-        limit += f" ({idle:,} hosts not needed)" if idle else ""
-        table.add_row(cost.subject, many, keys, *others, limit)
+        counts = (layout.nginx, layout.servers, layout.redis, round(rate))
+        if idle := hosts - sum(layout):
+            limit += f" ({idle:,} hosts not needed)"
+        table.add_row(cost.subject, f"{hosts:,}", keys, *(f"{n:,}" for n in counts), limit)
     return table
 
 
-def prediction_table(found: Iterable[Prediction]) -> Table:
+def prediction_table(found: Iterable[tuple[Point, float, str]]) -> Table:
     """Return a table of predicted and measured rates."""
     table = Table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
-    for point, rate, limit in found:
-        measured = f"{point['rate']:,.0f} at {point.level:,}"
-        start = (point.subject, point.conditions.describe(), f"{rate:,.0f}", limit)
-        table.add_row(*start, measured, f"{point['rate'] / rate:.2f}")
+    for point, predicted, limit in found:
+        rate, where = point["rate"], point.conditions.describe()
+        measured = (f"{rate:,.0f} at {point.level:,}", f"{rate / predicted:.2f}")
+        table.add_row(point.subject, where, f"{predicted:,.0f}", limit, *measured)
     return table

@@ -12,16 +12,16 @@ baselines, the ratios of server to baseline are compared instead of CPU times.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rich.console import Console
-from rich.markup import escape
 
-from bench.readers.console import Table, say
+from bench.readers.console import Field, Table, say
 from bench.records import store
-from bench.records.conditions import ASPECTS, CellKey
+from bench.records.conditions import ASPECTS, BY_NAME, CellKey
+from bench.records.environment import HostInfo
 from bench.records.figures import QUIET
 from bench.records.points import Point, Spread, data_points, ratios, verdict
 from bench.records.results import Results
@@ -30,6 +30,8 @@ from bench.records.words import listed, of_a_core, plural
 Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]
 
 NO_CHANGE: set[Verdict | None] = {None, "same", "bound"}
+DOUBTFUL = ("better", "worse", "same", "bound")
+"""The verdicts that a disturbance may cause or hide."""
 
 
 class Change(NamedTuple):
@@ -53,29 +55,27 @@ def compare(before: Path, after: Path, out: Console) -> int:
     for line in differences(old, new):
         say(out, line)
     found = changes(old, new)
-    loud = sum(any(side and side.disturbed for side in (c.before, c.after)) for c in found)
     out.print(_table(found))
-    for line in (*_summary(found, loud), *unmatched(found)):
+    for line in (*_summary(found), *unmatched(found)):
         say(out, line)
     return int(any({c.rate, c.cpu} - NO_CHANGE for c in found))
 
 
-def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
+def _summary(found: Sequence[Change]) -> Iterator[str]:
     rates, costs = Counter(c.rate for c in found), Counter(c.cpu for c in found)
     yield (
         f"{plural(len(found), 'data point')}: {rates['better']} better, {rates['worse']} worse "
         f"beyond noise, {rates['changed'] + rates['new'] + rates['gone']} valid in one sweep only; "
         f"CPU/request: {costs['better']} better, {costs['worse']} worse"
     )
-    baselines = [c for c in found if c.key.is_baseline and c.before and c.after]
-    if baselines:
+    if any(c.key.is_baseline and c.before and c.after for c in found):
         yield "CPU/request was compared as its ratio to the baseline, if there is a baseline."
     elif costs["better"] or costs["worse"]:
         yield (
             "The server or the whole machine may have changed. With --baselines in both sweeps, "
             "CPU/request is divided by that of the baseline, whose program never changes."
         )
-    if loud:
+    if loud := sum(_disturbed(c.before, c.after) for c in found):
         yield (
             f"In {plural(loud, 'data point')} other programs used more than {QUIET:.0%} of the "
             "server's CPU. Measure again on a quiet machine (make doctor)."
@@ -85,48 +85,41 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
 def unmatched(found: Sequence[Change]) -> Iterator[str]:
     """Yield lines about data points that only one sweep has: the differences of the sweeps and, if
     their quotas differ, how to compare them. No lines if both sweeps have all data points."""
-    before = {change.key: _what(change.key) for change in found if change.before}
-    after = {change.key: _what(change.key) for change in found if change.after}
-    if before.keys() == after.keys():
+    lost = sum(not (change.before and change.after) for change in found)
+    if not lost:
         return
-    lost = f"{len(before.keys() ^ after.keys()):,} of {plural(len(found), 'data point')}"
-    alone = {name: (was, now) for name, was, now in _alone(before.values(), after.values())}
-    why = ". Values in one sweep only:" if alone else ": the combinations of values differ."
-    both = before.keys() & after.keys()
-    yield f"{f'{lost} are in one sweep only' if both else 'No data point is in both'}{why}"
+    before = [_properties(change.key) for change in found if change.before]
+    after = [_properties(change.key) for change in found if change.after]
+    alone: dict[str, tuple[list[str], list[str]]] = {}
+    for name in _properties(found[0].key):
+        was, now = (list(dict.fromkeys(cell[name] for cell in side)) for side in (before, after))
+        if set(was) != set(now):
+            alone[name] = [x for x in was if x not in now], [x for x in now if x not in was]
+    where = f"{lost:,} of {plural(len(found), 'data point')} are in one sweep only"
+    where = where if lost < len(found) else "No data point is in both"
+    yield where + (
+        ". Values in one sweep only:" if alone else ": the combinations of values differ."
+    )
     for name, sides in alone.items():
         pairs = zip(sides, ("before", "after"), strict=True)
         yield f"  {name}: {'; '.join(f'{listed(one)} {when}' for one, when in pairs if one)}"
     was, now = alone.get("--quota", ([], []))
     if was and now:
+        had, have = (listed([of_a_core(float(q) / 100) for q in side]) for side in (was, now))
         yield (
-            f"Servers had {_shares(was)} BEFORE, {_shares(now)} AFTER. To compare with BEFORE, "
-            f"sweep with --quota {','.join(was)}; with AFTER, sweep with --quota {','.join(now)}."
+            f"Servers had {had} BEFORE, {have} AFTER. To compare with BEFORE, sweep with --quota "
+            f"{','.join(was)}; with AFTER, sweep with --quota {','.join(now)}."
         )
 
 
-def _what(key: CellKey) -> dict[str, str]:
+def _properties(key: CellKey) -> dict[str, str]:
     """Return the properties of a configuration by name; a condition is named by its option. The
     mode "open" is returned as "closed", because --rate implies "open"."""
-    mode = key.conditions.mode
-    conditions = key.conditions._replace(mode="closed" if mode == "open" else mode)
-    asked = {one.option: one.word(getattr(conditions, one.name)) for one in ASPECTS}
+    words = {one.option: one.word(getattr(key.conditions, one.name)) for one in ASPECTS}
+    if key.conditions.mode == "open":
+        words[BY_NAME["mode"].option] = "closed"
     which = {"subject": key.subject, "connections": f"{key.concurrency:,}"}
-    return {**which, "workload": key.conditions.workload, **asked}
-
-
-def _alone(
-    before: Collection[dict[str, str]], after: Collection[dict[str, str]]
-) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield each property with values in one sweep only: name, those values of both sweeps."""
-    for name in next(iter([*before, *after])):
-        was, now = (dict.fromkeys(cell[name] for cell in side) for side in (before, after))
-        if was.keys() != now.keys():
-            yield name, [x for x in was if x not in now], [x for x in now if x not in was]
-
-
-def _shares(quotas: Sequence[str]) -> str:
-    return listed([of_a_core(float(quota) / 100) for quota in quotas])
+    return {**which, "workload": key.conditions.workload, **words}
 
 
 def changes(old: Results, new: Results) -> list[Change]:
@@ -137,39 +130,42 @@ def changes(old: Results, new: Results) -> list[Change]:
         was, now = before.get(key), after.get(key)
         rate = _rate_verdict(was, now)
         cpu = None if key.is_baseline else _cpu_verdict(key, before, after)
-        if any(side and side.disturbed for side in (was, now)):
-            rate, cpu = _doubtful(rate), cpu and _doubtful(cpu)
+        if _disturbed(was, now):
+            rate = "disturbed" if rate in DOUBTFUL else rate
+            cpu = "disturbed" if cpu in DOUBTFUL else cpu
         found.append(Change(key, was, now, rate, cpu))
     return found
 
 
-def _doubtful(found: Verdict) -> Verdict:
-    return "disturbed" if found in ("better", "worse", "same", "bound") else found
+def _disturbed(*sides: Point | None) -> bool:
+    return any(side and side.disturbed for side in sides)
 
 
 def differences(old: Results, new: Results) -> list[str]:
     """Return lines about other differences of two sweeps, e.g. in machines and versions."""
-    before, after = old.circumstances(), new.circumstances()
+    known, today = old.circumstances(), new.circumstances()
     pairs = [
-        *((name, before[name], after[name]) for name in before if name in after),
-        ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
-        ("hosts", _hosts(old), _hosts(new)),
-        ("commit", _commit(old), _commit(new)),
-        *_requests(old, new),
-        ("runs", old.settings.runs, new.settings.runs),
-        ("redis", old.settings.redis, new.settings.redis),
+        *((name, known[name], today[name]) for name in known if name in today),
+        *zip(OTHERS, _others(old), _others(new), strict=True),
     ]
+    before, after = ({run.key: run.requests for run in of.runs} for of in (old, new))
+    others = [key for key in before.keys() & after.keys() if before[key] != after[key]]
+    sides = (sorted({of[key] for key in others}) for of in (before, after))
+    was, now = (", ".join(f"{number:,}" for number in side) for side in sides)
+    pairs.append(("requests of a run", was, now))
     return [f"{name}: {a} before, {b} after" for name, a, b in pairs if a != b]
 
 
-def _requests(old: Results, new: Results) -> Iterator[tuple[str, object, object]]:
-    """Yield the numbers of requests that differ for the same configuration."""
-    before, after = ({run.key: run.requests for run in of.runs} for of in (old, new))
-    others = [key for key in before.keys() & after.keys() if before[key] != after[key]]
-    if others:
-        sides = (sorted({of[key] for key in others}) for of in (before, after))
-        was, now = (", ".join(f"{number:,}" for number in side) for side in sides)
-        yield "requests of a run", was, now
+OTHERS = ("placement", "hosts", "commit", "runs", "redis")
+
+
+def _others(of: Results) -> Iterator[object]:
+    """Yield the facts of OTHERS about a sweep."""
+    yield of.placement and of.placement.note
+    yield ", ".join(map(_host, of.hosts)) or "one machine"
+    yield of.versions.git and of.versions.git.commit[:12]
+    yield of.settings.runs
+    yield of.settings.redis
 
 
 def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
@@ -201,16 +197,9 @@ def _cpu_verdict(
     return verdict(Spread.of(was), Spread.of(now), "cpu_load") if was and now else None
 
 
-def _hosts(of: Results) -> str:
-    found = []
-    for host in of.hosts:
-        limit = f", {host.cpu_limit:.0%}" if host.cpu_limit else ""
-        found.append(f"{host.name} ({plural(host.cpus, 'CPU')}{limit})")
-    return ", ".join(found) or "one machine"
-
-
-def _commit(of: Results) -> str | None:
-    return of.versions.git.commit[:12] if of.versions.git else None
+def _host(host: HostInfo) -> str:
+    limit = f", {host.cpu_limit:.0%}" if host.cpu_limit else ""
+    return f"{host.name} ({plural(host.cpus, 'CPU')}{limit})"
 
 
 STYLE: dict[Verdict, str] = {
@@ -224,31 +213,27 @@ STYLE: dict[Verdict, str] = {
 def _table(found: Sequence[Change]) -> Table:
     figures = ("before /s", "after /s", "change", "verdict", "CPU/request")
     table = Table("<conditions", "<server", "<clients", *figures)
-    for change in found:
-        key, style = change.key, STYLE.get(change.rate)
-        before, after = _value(change.before), _value(change.after)
+    for key, before, after, rate, cpu in found:
+        (was, was_text), (now, now_text) = _figure(before), _figure(after)
         table.add_row(
-            escape(key.conditions.describe()),
-            escape(key.subject),
+            Field(key.conditions.describe()),
+            Field(key.subject),
             f"{key.concurrency:,}",
-            _figure(change.before),
-            _figure(change.after),
-            f"{after / before - 1:+.1%}" if before and after else "",
-            f"[{style}]{change.rate}[/]" if style else change.rate,
-            change.cpu or "",
+            Field(was_text),
+            Field(now_text),
+            f"{now / was - 1:+.1%}" if was and now else "",
+            Field(rate, style=STYLE.get(rate, "")),
+            cpu or "",
         )
     return table
 
 
-def _figure(point: Point | None) -> str:
+def _figure(point: Point | None) -> tuple[float | None, str]:
+    """Return the rate of a data point or the figure of its probe, and this figure as text."""
     if point is None:
-        return ""
+        return None, ""
     if (rate := point.get("rate")) is not None:
-        return f"{'>' if point.lower_bound else ''}{rate:,.0f}"
-    if (cost := _value(point)) is not None:
-        return f"{cost:,.0f} bytes" if point.conditions.asks_once else f"{cost:.2f} calls"
-    return escape(point.reason.label) if point.reason else point.state
-
-
-def _value(point: Point | None) -> float | None:
-    return (point.get("rate") or point.get("probed")) if point else None
+        return rate, f"{'>' if point.lower_bound else ''}{rate:,.0f}"
+    if (cost := point.get("probed")) is not None:
+        return cost, f"{cost:,.0f} bytes" if point.conditions.asks_once else f"{cost:.2f} calls"
+    return None, point.reason.label if point.reason else point.state

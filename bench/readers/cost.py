@@ -7,6 +7,7 @@ same number. The figure is the median of these ratios. If a run is not valid or 
 is no figure.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -24,6 +25,8 @@ from bench.records.values import toml_of
 from bench.records.words import connections, plural
 
 NOTHING = "-"
+WHAT = OPTIMISATIONS | CHANGES
+"""A line about each optimisation and each experiment."""
 ENOUGH = 3
 """The least number of runs for a significant difference."""
 LEAST = 0.03
@@ -134,7 +137,7 @@ DifferenceKind = Literal["without", "change"]
 
 
 def differences(results: Results, how: DifferenceKind) -> list[Difference]:
-    """Return all differences of one kind."""
+    """Return all differences of one kind, in the order of WHAT; unknown names come last."""
     points = data_points(results)
     found = []
     for key, its in points.items():
@@ -143,7 +146,8 @@ def differences(results: Results, how: DifferenceKind) -> list[Difference]:
             usual = key._replace(conditions=key.conditions._replace(without="", change=""))
             sides = ServerCost(usual, points), ServerCost(key, points)
             found.append(Difference(name, *sides, _ratio(its, points.get(usual))))
-    return found
+    places = {name: place for place, name in enumerate(WHAT)}
+    return sorted(found, key=lambda d: (places.get(d.name, len(WHAT)), d.name))
 
 
 def _ratio(point: Point | None, over: Point | None) -> Spread | None:
@@ -168,8 +172,7 @@ OFTEN = 0.05
 OWN, LIBRARY, OTHER = "its own code", "C library", "other"
 _CALLS = ("__x64_sys_", "__arm64_sys_", "__do_sys_", "__sys_", "ksys_")
 """Prefixes of kernel functions; the rest of the name is the system call."""
-WHAT = OPTIMISATIONS | CHANGES
-"""A line about each optimisation and each experiment."""
+
 SHOWN = 0.03
 """A place (own code, library, system call) has a row if it has this share of a server's time."""
 
@@ -296,26 +299,18 @@ def _by_name(
 
 def difference_table(found: Sequence[Difference]) -> Table:
     """Return a table with a row for each difference."""
-    heads = ("<change", "<where", "unchanged", "changed", "difference", "all runs")
-    return Table(*heads, rows=map(_sides, _in_order(found)))
+    table = Table("<change", "<where", "unchanged", "changed", "difference", "all runs")
+    for one in found:
+        where = f"{one.usual.subject}: {one.usual.conditions.describe()}"
+        costs = _median(one.usual.cost), _median(one.other.cost)
+        runs = f"{one.ratio.low - 1:+.0%} to {one.ratio.high - 1:+.0%}" if one.ratio else ""
+        table.add_row(one.name, where, *costs, one.verdict, runs)
+    return table
 
 
 def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
     """Return each optimisation or experiment once, with its description."""
-    return [(name, WHAT.get(name, "")) for name in dict.fromkeys(d.name for d in _in_order(found))]
-
-
-def _in_order(found: Sequence[Difference]) -> list[Difference]:
-    """Return the differences in the order of WHAT; unknown names come last."""
-    places = {name: place for place, name in enumerate(WHAT)}
-    return sorted(found, key=lambda d: (places.get(d.name, len(WHAT)), d.name))
-
-
-def _sides(found: Difference) -> tuple[str, ...]:
-    costs = _median(found.usual.cost), _median(found.other.cost)
-    where = f"{found.usual.subject}: {found.usual.conditions.describe()}"
-    low_high = found.ratio and f"{found.ratio.low - 1:+.0%} to {found.ratio.high - 1:+.0%}"
-    return (found.name, where, *costs, found.verdict, low_high or "")
+    return [(name, WHAT.get(name, "")) for name in dict.fromkeys(d.name for d in found)]
 
 
 def brought(found: Sequence[Difference]) -> str:
@@ -354,7 +349,7 @@ def _how(stacks: StackFigures) -> str:
 
 def places(stacks: StackFigures) -> dict[str, float]:
     """Return the shares of own code, the C library, and each system call or other kernel work."""
-    found: dict[str, int] = {}
+    found = Counter[str]()
 
     def add(frame: Frame, where: str) -> None:
         inside = where
@@ -362,7 +357,7 @@ def places(stacks: StackFigures) -> dict[str, float]:
             inside = _place_of(frame.name)
         elif frame.of != "kernel":
             inside = LIBRARY if frame.of == "library" else OWN
-        found[inside] = found.get(inside, 0) + frame.own
+        found[inside] += frame.own
         for below in frame.below:
             add(below, inside)
 

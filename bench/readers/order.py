@@ -73,59 +73,48 @@ def orders(results: Results) -> list[Order]:
 def order(results: Results, conditions: Conditions) -> Order | None:
     """Return the ranking under some conditions, at the level that `best_level` returns; None
     if they are not a closed loop's, or if fewer than two servers have a figure."""
-    if not conditions.rated or conditions.mode != "closed":
+    if conditions.mode != "closed":
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]
     points = [p for p in points if p.kind != "baseline"]
     level = best_level(points)
     held = {p.subject: p.runs for p in points if p.held and p.level == level}
-    if len(held) < 2:
-        return None
-    others = {name: limit for name, of in held.items() if (limit := _limit(of)) != "server"}
-    by: By = "cpu" if others else "rate"
-    counted = held if others else {name: _at_limit(of) for name, of in held.items()}
-    figure = "core_rate" if others else "rate"
-    found = {name: spread_of(of, figure) for name, of in counted.items()}
-    total, used = (sum(map(len, of.values())) for of in (held, counted))
+    limits = {name: list(map(_limit_of, runs)) for name, runs in held.items()}
+    # The servers that were not the limit in most of their runs, with their most frequent limit.
+    others = {
+        name: Counter(limit for limit in of if limit != "server").most_common(1)[0][0]
+        for name, of in limits.items()
+        if 2 * of.count("server") <= len(of)
+    }
+    counted = {
+        name: [run for run in runs if others or _limit_of(run) == "server"]
+        for name, runs in held.items()
+    }
+    found = {n: spread_of(runs, "core_rate" if others else "rate") for n, runs in counted.items()}
     spreads = {name: x for name, x in found.items() if x and x.runs == len(counted[name])}
     if len(spreads) < 2:
         return None
-    all_names = dict.fromkeys(point.subject for point in points)
+    total, used = (sum(map(len, of.values())) for of in (held, counted))
     return Order(
         conditions,
         level,
-        by,
+        "cpu" if others else "rate",
         list(_ranked(spreads)),
         _why_cpu(results, conditions, others)
         if others
         else _why_rate(results, conditions, total, total - used),
-        [name for name in all_names if name not in spreads],
+        [name for name in dict.fromkeys(point.subject for point in points) if name not in spreads],
     )
-
-
-def _at_limit(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs in which the server was the limit and was not disturbed. If Redis was
-    delayed, runs without a bottleneck are included."""
-    limits = ("server", "none") if runs[0].conditions.redis_delay_ms else ("server",)
-    return [run for run in runs if _limit_of(run) in limits]
 
 
 def _limit_of(run: Run) -> str:
     """Return the bottleneck of a run: "others" if other programs also used the server's busy CPU.
-    If Redis was delayed, other programs are ignored, because the server mostly waits."""
+    If Redis was delayed, the server mostly waits. So other programs are ignored, and "server" is
+    returned if there was no bottleneck."""
     found = "load" if run.lower_bound else run.bottleneck or "unknown"
-    shared = not run.conditions.redis_delay_ms and run.disturbed
-    return "others" if found == "server" and shared else found
-
-
-def _limit(runs: Sequence[Run]) -> str:
-    """Return "server" if `_at_limit` returns more than half of the runs, otherwise the most
-    frequent other limit."""
-    if 2 * len(_at_limit(runs)) > len(runs):
-        return "server"
-    seen = Counter(map(_limit_of, runs))
-    del seen["server"]
-    return max(seen, key=lambda name: seen[name])
+    if run.conditions.redis_delay_ms:
+        return "server" if found == "none" else found
+    return "others" if found == "server" and run.disturbed else found
 
 
 def _ranked(spreads: dict[str, Spread]) -> Iterator[Ranked]:

@@ -2,7 +2,7 @@
 """The table of requests per second: a column for each server, a row for each concurrency level."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from rich.console import Group, RenderableType
@@ -27,13 +27,6 @@ Notes: TypeAlias = dict[str, list[Point]]
 """The data points without a result, by reason. The reasons are numbered from 1."""
 
 
-def _lines(notes: Notes) -> list[Text]:
-    return [
-        Text(f"[{number}] {_places(cells)}: {text}", style=STYLE.get(cells[0].state, ""))
-        for number, (text, cells) in enumerate(notes.items(), 1)
-    ]
-
-
 def _places(cells: Sequence[Point]) -> str:
     """Return e.g. `forking at 500, 1,000; poll at 1,000`, with the conditions if they differ."""
     differ = len({cell.conditions for cell in cells}) > 1
@@ -48,18 +41,21 @@ def result_table(
     """Return the tables of the results so far, one for each set of conditions. Below are the
     reasons for missing results.
 
-    `current`: the run in progress. If `lines` is given, only the current conditions, the levels
-    near the current level and the last NOTES_LIVE notes are shown. At the end of a sweep empty rows
-    are left out, and many servers are split into several tables.
+    During a sweep, `lines` is the height of the terminal, and `current` is the run in progress, if
+    any. Only the current conditions, the levels near the current level and the last NOTES_LIVE
+    notes are shown. At the end of a sweep (`lines` is None) empty rows are left out, and many
+    servers are split into several tables.
     """
     at_hand = [conditions for conditions in results.conditions() if conditions.rated]
-    if current and current.conditions not in at_hand:
-        at_hand.append(current.conditions)
     if lines is not None:
         at_hand = [current.conditions] if current else at_hand[-1:]
     notes: Notes = {}
     parts = [_one_table(results, c, notes, current, lines) for c in at_hand]
-    return Group(*parts, *_lines(notes)[0 if lines is None else -NOTES_LIVE :])
+    reasons = [
+        Text(f"[{number}] {_places(cells)}: {text}", style=STYLE.get(cells[0].state, ""))
+        for number, (text, cells) in enumerate(notes.items(), 1)
+    ]
+    return Group(*parts, *reasons[0 if lines is None else -NOTES_LIVE :])
 
 
 def _one_table(
@@ -69,27 +65,25 @@ def _one_table(
     current: RunSpec | None,
     lines: int | None,
 ) -> RenderableType:
-    cells = {
-        (cell.subject, cell.level): cell
-        for cell in data_points(results).values()
-        if cell.conditions == conditions
-    }
-    shown = {subject for subject, _ in cells} | {current.subject if current else ""}
-    subjects = [name for name in results.servers if name in shown or current]
-    at_end = current is None and lines is None
+    points = [point for point in data_points(results).values() if point.conditions == conditions]
+    cells = {(point.subject, point.level): point for point in points}
+    measured = {point.subject for point in points}
+    subjects = [name for name in results.servers if current or name in measured]
     tables = []
-    for part in _parts(subjects) if at_end else [subjects]:
+    for part in _parts(subjects) if lines is None else [subjects]:
         table = Table("clients", *part)
         for level in _levels_shown(results, current, lines):
-            if at_end and not any((s, level) in cells for s in part):
-                continue
-            row = [_field(cells.get((s, level)), s, level, current, notes) for s in part]
-            table.add_row(f"[bold]{level:,}[/]", *row)
+            if lines is not None or any((s, level) in cells for s in part):
+                row = [_field(cells.get((s, level)), s, level, current, notes) for s in part]
+                table.add_row(f"[bold]{level:,}[/]", *row)
         tables.append(table)
-    several = any(len(cell.runs) > 1 for cell in cells.values())
-    median = f", {runs_in_words(cells.values())} and their spread" if several else ""
+    several = any(len(point.runs) > 1 for point in points)
+    median = f", {runs_in_words(points)} and their spread" if several else ""
     title = Text(f"Requests per second: {conditions.describe()}{median}", style="bold")
-    return Group(title, *tables, *_legend(cells.values()))
+    bound, outlier = any(c.lower_bound for c in points), any(c.outliers for c in points)
+    legend = [Text("> lower bound: the load generator was at its limit")] * bound
+    legend += [Text("! outlier: a run differs much from the other runs")] * outlier
+    return Group(title, *tables, *legend)
 
 
 def _parts(subjects: Sequence[str]) -> list[Sequence[str]]:
@@ -106,12 +100,6 @@ def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) 
     levels = [current.concurrency] if current else [run.concurrency for run in results.runs]
     last = max(levels, default=results.levels[0])
     return results.levels[: max(room, results.levels.index(last) + 1)][-room:]
-
-
-def _legend(cells: Collection[Point]) -> list[Text]:
-    bound, outlier = any(c.lower_bound for c in cells), any(c.outliers for c in cells)
-    words = [Text("> lower bound: the load generator was at its limit")] * bound
-    return words + [Text("! outlier: a run differs much from the other runs")] * outlier
 
 
 def _field(

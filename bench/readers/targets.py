@@ -5,7 +5,7 @@ An expectation is checked if its data were measured. The baseline's ratio is als
 baseline misses a limit, this machine cannot reach the limit.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,19 +53,13 @@ class Comparison(NamedTuple):
     @property
     def met(self) -> bool:
         """Return whether the figure was measured and meets the limit."""
-        return self.value is not None and _within(self.value, self.expect)
+        return self.value is not None and self.expect.allows(self.value)
 
     @property
     def out_of_reach(self) -> bool:
         """Return whether both the server and its baseline miss the limit."""
-        measured = self.value is not None and self.least is not None
-        return measured and not self.met and not _within(self.least or 0.0, self.expect)
-
-
-def _within(value: float, expect: Expect) -> bool:
-    if expect.limit is None:
-        return True
-    return value <= expect.limit if expect.sense == "at most" else value >= expect.limit
+        sides = (self.value, self.least)
+        return not any(side is None or self.expect.allows(side) for side in sides)
 
 
 def expected_of(results: Results) -> list[Expect]:
@@ -131,7 +125,7 @@ def _least(what: CellKey, against: CellKey, points: Points, key: str) -> float |
     return ratio(points.get(what.baseline), points.get(against), key)
 
 
-TABLES: dict[str, Sequence[str]] = {
+PROBES = {
     "User memory of a connection": ("memory_before", "memory_with", "memory_each"),
     "Many connections at once": ("rate", "max", "cpu_load"),
     "System calls per request": ("calls", "writes"),
@@ -148,12 +142,12 @@ def show(results: Results, expected: Sequence[Expect], out: Console, every: bool
     sizes = [(one.what, _verdict(one)) for one in compared if one.what.conditions.asks_once]
     many = [(cell, "") for cell in cells if cell.conditions.rated and cell.level >= MANY]
     traced = [(cell, _often(cell)) for cell in cells if cell.conditions.mode == "traced"]
-    tables = zip(TABLES.items(), (sizes, many, traced), strict=True)
-    others = ((title, _figure_table(rows, keys), rows) for (title, keys), rows in tables)
-    for title, table, rows in (*_tables(rated), *others):
-        if rows:
-            out.print(f"[bold]{title}[/]")
-            out.print(table)
+    tables = [_ratio_table(rated, key) for key in dict.fromkeys(x.expect.figure for x in rated)]
+    for (title, keys), rows in zip(PROBES.items(), (sizes, many, traced), strict=True):
+        tables += [(title, _figure_table(rows, keys))] if rows else []
+    for title, table in tables:
+        out.print(f"[bold]{title}[/]")
+        out.print(table)
     for cell in cells:
         if cell.reason:
             where = f"{cell.subject}, {cell.conditions.describe()} at {cell.level:,}"
@@ -171,16 +165,12 @@ def show(results: Results, expected: Sequence[Expect], out: Console, every: bool
     return int(results.state != "complete" or not met or not all(met))
 
 
-def _tables(found: Sequence[Comparison]) -> Iterator[tuple[str, Table, Sequence[Comparison]]]:
-    """Yield a title and a table for each figure."""
-    for key in dict.fromkeys(one.expect.figure for one in found):
-        rows = [one for one in found if one.expect.figure == key]
-        title = "CPU time per request" if key == "cpu_load" else BY_KEY[key].label
-        yield title, _ratio_table(rows, key), rows
-
-
-def _ratio_table(found: Sequence[Comparison], key: str) -> Table:
-    unit = "us/request" if key == "cpu_load" else BY_KEY[key].unit or key
+def _ratio_table(rated: Sequence[Comparison], key: str) -> tuple[str, Table]:
+    """Return the title and the table of one figure."""
+    found, metric = [one for one in rated if one.expect.figure == key], BY_KEY[key]
+    title, unit = metric.label, metric.unit or key
+    if key == "cpu_load":
+        title, unit = "CPU time per request", "us/request"
     table = Table("<conditions", "<server", unit, "range", "own", "ratio", "baseline", "<")
     several = len({one.what.level for one in found}) > 1
     for one in found:
@@ -191,20 +181,17 @@ def _ratio_table(found: Sequence[Comparison], key: str) -> Table:
         table.add_row(*_figure_row(one.what, key, levels), quotient, least, verdict)
         if one.against:
             table.add_row(*_figure_row(one.against, key, levels), "", "", "")
-    return table
+    return title, table
 
 
-def _figure_row(point: Point, key: str, level: bool) -> Iterator[str]:
-    yield point.conditions.describe() + (f", {point.level:,} at once" if level else "")
-    yield point.subject
+def _figure_row(point: Point, key: str, level: bool) -> list[str]:
+    where = point.conditions.describe() + (f", {point.level:,} at once" if level else "")
     found = point.of_all(key)
-    own = point.of_all("cpu_own") if key == "cpu_load" else None
-    if found is None:
-        yield from ("no figure", "", "")
-        return
-    yield f"{found.median:,.1f}"
-    yield f"{found.low:,.1f} - {found.high:,.1f}"
-    yield "" if own is None else f"{own.median:.1f}"
+    own = point.of_all("cpu_own") if key == "cpu_load" and found else None
+    figures = ("no figure", "")
+    if found:
+        figures = f"{found.median:,.1f}", f"{found.low:,.1f} - {found.high:,.1f}"
+    return [where, point.subject, *figures, f"{own.median:.1f}" if own else ""]
 
 
 def _figure_table(points: Iterable[tuple[Point, str]], keys: Sequence[str]) -> Table:

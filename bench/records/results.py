@@ -121,6 +121,12 @@ class Expect(BaseModel):
         """Return the conditions to which the expectation applies."""
         return self.model_extra or {}
 
+    def allows(self, value: float) -> bool:
+        """Return whether a figure or a ratio meets the limit; without a limit, each one does."""
+        if self.limit is None:
+            return True
+        return value <= self.limit if self.sense == "at most" else value >= self.limit
+
 
 class Peer(BaseModel):
     """The description of a reference server, for readers of results."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from bench.host.project import ROOT
 from bench.readers.console import Table
 from bench.records.errors import UserError
+from bench.records.figures import Run
 from bench.records.results import Results
-from bench.records.run import Run
 from bench.records.store import load
 from bench.records.values import each_of
 from bench.records.words import plural

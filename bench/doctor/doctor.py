@@ -13,8 +13,8 @@ from bench.doctor.limits import TIME_WAIT_AMPLE, Facts, HostLimits, assess, judg
 from bench.host.machine import read_limits
 from bench.load.ab import concurrency_ceiling
 from bench.readers.console import Table, say
+from bench.records.conditions import RunSpec
 from bench.records.environment import DoctorLine, Finding, Limit, State, SystemLimits
-from bench.records.plan import RunSpec
 from bench.services.redis_server import RunRedis
 
 BUSY_LIMIT = 0.05

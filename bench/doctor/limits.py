@@ -20,9 +20,8 @@ from bench.host.programs import output_of
 from bench.load.ab import AB
 from bench.load.open_loop import OHA
 from bench.load.wrk import WRK
+from bench.records.conditions import Role, RunSpec
 from bench.records.environment import UNLIMITED, Finding, Limit, SystemLimits
-from bench.records.figures import Role
-from bench.records.plan import RunSpec
 
 SPARE_DESCRIPTORS = 64
 """The descriptors that ab and the servers need in addition to connections: standard input and

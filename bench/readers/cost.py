@@ -16,11 +16,10 @@ from typing import Literal, NamedTuple
 from pydantic import TypeAdapter
 
 from bench.readers.console import Field, Table
-from bench.records.conditions import CHANGES, OPTIMISATIONS, PLAIN_PREFIX, CellKey, Conditions
-from bench.records.figures import QUIET, Frame, Mode, StackFigures
+from bench.records.conditions import CHANGES, OPTIMISATIONS, PLAIN_PREFIX, CellKey, Conditions, Mode
+from bench.records.figures import QUIET, Frame, Run, StackFigures
 from bench.records.points import Point, Spread, data_points, ratios
 from bench.records.results import Results
-from bench.records.run import Run
 from bench.records.values import toml_of
 from bench.records.words import connections, plural
 

@@ -15,10 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from bench.records.conditions import Conditions
-from bench.records.figures import grouped
+from bench.records.figures import Run, grouped
 from bench.records.points import Spread, best_level, data_points, spread_of, verdict
 from bench.records.results import Results
-from bench.records.run import Run
 from bench.records.words import connections, listed, of_a_core
 
 By = Literal["rate", "cpu"]

@@ -9,9 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from bench.readers.console import Field, Table
-from bench.records.conditions import Conditions
+from bench.records.conditions import Conditions, RunSpec
 from bench.records.figures import grouped
-from bench.records.plan import RunSpec
 from bench.records.points import Point, data_points, runs_in_words
 from bench.records.results import Results
 

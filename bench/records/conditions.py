@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""A configuration: a server under test, conditions, and a number of connections. Each condition is
-a field of Conditions; conditions.toml has a table for each field except the workload. The class and
-the file define options, titles, file names and columns, see docs/how-to/extend-the-benchmark.md."""
+"""A configuration: a server under test, conditions, and a number of connections; and the plan of a
+sweep, which has several configurations. Each condition is a field of Conditions; conditions.toml
+has a table for each field except the workload. The class and the file define options, titles, file
+names and columns, see docs/how-to/extend-the-benchmark.md."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, get_args, get_type_hints
+from typing import Literal, NamedTuple, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bench.records import values as parsers
-from bench.records.figures import PROBES, Balancer, Cores, Generator, Mode
 from bench.records.values import one_of, tables_of, toml_of
 
+Generator = Literal["ab", "wrk", "wrk-pipelined"]
+"""The load generator of the closed loop: ab with HTTP/1.0, the other two with HTTP/1.1."""
+Cores = Literal["one", "all"]
+"""The cores of a server: its own core, or all cores, shared with other processes."""
+Balancer = Literal["none", "close", "keep"]
+Role = Literal["load", "nginx", "server", "redis"]
+Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
+"""The method that measures a server. closed: a client sends its next request after the previous
+answer. open: requests are sent at a constant rate. parked: each connection gets one answer and
+stays open. pending: each connection sends one request, but Redis is paused, so no request is
+answered. The other modes use the load of the closed loop. traced: strace counts system calls.
+sampled: a profiler takes samples. counted: callgrind counts instructions."""
+PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
+"""The modes that measure other figures than a rate."""
 BASELINE_PREFIX = "baseline-"
 PLAIN_PREFIX = "plain-"
 SLUG_LENGTH = 50
@@ -189,3 +205,81 @@ ASPECTS = tuple(BY_NAME.values())
 def way_in_words(balancer: Balancer) -> str:
     """Return how requests reach the server."""
     return BY_NAME["balancer"].text(balancer)
+
+
+# ---- The plan of a sweep, and its runs ----
+
+DEFAULT_WORKLOAD = "guestbook"
+
+Varied = Mapping[str, tuple[Value, ...]]
+"""The values of conditions by their names."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A part of a sweep: what is measured, and how. None: the default of `bench.studies.runs`."""
+
+    full: bool = False
+    levels: tuple[int, ...] | None = None
+    requests: int | None = None
+    runs: int | None = None
+    timeout: float | None = None
+    workloads: tuple[str, ...] = (DEFAULT_WORKLOAD,)
+    """Names of workloads, or paths."""
+    varied: Varied = field(default_factory=dict)
+    """The values of each condition by its name; missing conditions have their default. `rate` adds
+    open loops to the closed loop."""
+    subjects: tuple[str, ...] | None = None
+    """Names of servers under test; None: the project's servers."""
+    baselines: bool = False
+    """Whether the baselines of these servers are also measured."""
+
+    def values(self, name: str) -> tuple[Value, ...]:
+        """Return the values of one condition."""
+        return self.varied.get(name) or (Conditions._field_defaults[name],)
+
+    @property
+    def rates(self) -> tuple[Value, ...]:
+        """Return the rates of the open loop, in requests per second."""
+        return self.varied.get("rate", ())
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One planned run: run number `run` of a configuration."""
+
+    subject: str
+    conditions: Conditions
+    concurrency: int
+    run: int
+    requests: int
+    timeout: float
+
+    @property
+    def connections(self) -> int:
+        """Return the clients' number of concurrent connections, idle ones included."""
+        return self.concurrency + self.conditions.idle
+
+    @property
+    def of_ab(self) -> int:
+        """Return the number of connections that ab opens; 0 for other load generators."""
+        asked = self.conditions
+        other = asked.generator != "ab" or asked.mode == "open" or asked.asks_once
+        return 0 if other else self.concurrency
+
+    def ended_connections(self, at: Role | None = None) -> int:
+        """Return the number of the run's connections to the servers (`at`: "server"), to nginx
+        ("nginx") or to both (otherwise). All of them are closed. The warm-up is not counted."""
+        conditions = self.conditions
+        of_clients = self.connections
+        if not conditions.keep_alive:
+            of_clients = self.requests + conditions.idle
+        if conditions.balancer == "none":
+            return 0 if at == "nginx" else of_clients
+        of_servers = self.connections if conditions.server_keeps else self.requests
+        return {"nginx": of_clients, "server": of_servers}.get(at or "", of_clients + of_servers)
+
+    @property
+    def key(self) -> CellKey:
+        """Return the configuration of the run."""
+        return CellKey(self.subject, self.conditions, self.concurrency)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from bench.records.figures import Role
+from bench.records.conditions import Role
 from bench.records.words import plural
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bench.records.conditions import CellKey
-from bench.records.figures import QUIET, HostFigures, grouped
+from bench.records.figures import QUIET, Held, HostFigures, Reason, Run, grouped
 from bench.records.results import Results
-from bench.records.run import Held, Reason, Run
 
 LEAST_NOISE = 0.03
 """The least noise of several runs. Smaller differences are never significant."""
@@ -185,26 +184,21 @@ class Point:
         return min(self.runs, key=lambda run: abs((read(run) or 0.0) - middle))
 
     @cached_property
-    def _bounded(self) -> Run | None:
-        """Return the first run that makes the median a lower bound: the load generator was at its
-        limit, and the rate is at most the median (of two middle rates, the higher one). None if no
-        run does."""
+    def _decisive(self) -> Run | None:
+        """Return the run nearest to the median, or another run that makes the median a lower bound:
+        the load generator was at its limit, and the rate is at most the median (of two middle
+        rates, the higher one)."""
+        typical = self.typical
+        if typical is None or typical.lower_bound or not self.held:
+            return typical
         rated = [(run, rate) for run in self.runs if (rate := run.requests_per_second) is not None]
-        if not self.held:
-            return None
         middle = statistics.median_high(rate for _, rate in rated)
-        return next((run for run, rate in rated if run.lower_bound and rate <= middle), None)
+        return next((run for run, rate in rated if run.lower_bound and rate <= middle), typical)
 
     @property
     def lower_bound(self) -> bool:
         """Return whether the median could be higher: the load generator was at its limit."""
-        return self._bounded is not None
-
-    @property
-    def _decisive(self) -> Run | None:
-        """Return the run that makes the rate a lower bound, or the run nearest to the median."""
-        typical, bounded = self.typical, self._bounded
-        return bounded if bounded and typical and not typical.lower_bound else typical
+        return self.held and self._decisive is not None and self._decisive.lower_bound
 
     @property
     def bottleneck(self) -> str | None:

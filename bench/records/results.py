@@ -17,11 +17,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from bench.records.conditions import CellKey, Conditions
+from bench.records.conditions import CellKey, Conditions, Cores, Plan
 from bench.records.environment import DoctorLine, Finding, Head, HostInfo, SystemLimits
-from bench.records.figures import Cores
-from bench.records.plan import Plan
-from bench.records.run import Run
+from bench.records.figures import Run
 
 
 class Published(BaseModel):
@@ -144,6 +142,8 @@ class Peer(BaseModel):
     keeps: str
     closes: str
 
+
+# ---- Sweeps ----
 
 SCHEMA = "zerohttpd-seven/sweep"
 SCHEMA_VERSION = 4

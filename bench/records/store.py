@@ -9,19 +9,19 @@ import io
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from bench.records.conditions import Conditions
 from bench.records.errors import UserError, in_words
-from bench.records.figures import Frame
+from bench.records.figures import Run
 from bench.records.points import BY_KEY, METRICS, Point
 from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
-from bench.records.run import Run
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """Any JSON value."""
@@ -44,7 +44,8 @@ def read(path: Path) -> Json:
         text = path.read_text()
         for old, todays in OLD_NAMES.items():
             text = old.sub(todays, text)
-        content = json.loads(text, parse_constant=_refuse, parse_float=_number, parse_int=_whole)
+        whole = partial(_number, kind=int)
+        content = json.loads(text, parse_constant=_number, parse_float=_number, parse_int=whole)
         return _printable(content)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
@@ -71,17 +72,10 @@ def record(model: type[Model], path: Path, what: str, newest: int, **head: str) 
         raise UserError(f"{path} is not a {what}: {in_words(error)}") from error
 
 
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    return number if abs(number) < LARGEST else _refuse(text)
-
-
-def _whole(text: str) -> int:
-    return int(text) if abs(float(text)) < LARGEST else _refuse(text)
+def _number(text: str, kind: Callable[[str], float] = float) -> float:
+    if abs(float(text)) < LARGEST:
+        return kind(text)
+    raise ValueError(f"{text} is not a number")  # also NaN and Infinity
 
 
 def _printable(value: Json) -> Json:
@@ -212,25 +206,22 @@ def slim(results: Results) -> str:
     lacks the fields that the document does not show."""
     head = results.model_dump(mode="json", include=SLIM_HEAD, exclude_none=True)
     runs = [
-        _plain(run).model_dump(mode="json", exclude=SLIM_WITHOUT, exclude_defaults=True)
+        run.model_dump(mode="json", exclude=SLIM_WITHOUT, exclude_defaults=True)
         for run in results.runs
     ]
+    for run in runs:
+        _cut_at_kernel(run.get("stacks", {}).get("frames", []))
     lines = ",\n".join(json.dumps(run, separators=(",", ":")) for run in runs)
     kept = json.dumps({"schema": SCHEMA, **head}, indent=1)
     return f'{kept[:-2]},\n "runs": [\n{lines}\n]}}\n'
 
 
-def _plain(run: Run) -> Run:
-    """Return a run without the functions that a stack's first kernel function calls."""
-    if run.stacks is None:
-        return run
-    frames = [_down_to_kernel(frame) for frame in run.stacks.frames]
-    return run.model_copy(update={"stacks": run.stacks.model_copy(update={"frames": frames})})
-
-
-def _down_to_kernel(frame: Frame) -> Frame:
-    below = [] if frame.of == "kernel" else [_down_to_kernel(one) for one in frame.below]
-    return frame.model_copy(update={"below": below})
+def _cut_at_kernel(frames: list[dict[str, Any]]) -> None:
+    """Remove the functions that a stack's first kernel function calls."""
+    for frame in frames:
+        if frame.get("of") == "kernel":
+            frame.pop("below", None)
+        _cut_at_kernel(frame.get("below", []))
 
 
 def replace(path: Path, content: str | bytes) -> None:

@@ -10,21 +10,14 @@ def figure(value: float | None, unit: str = "") -> str:
     """Return a figure with few decimals: 11,767; 43.2; 0.061."""
     if value is None:
         return "–"
-    return _digits(value) + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")
-
-
-def _digits(value: float) -> str:
-    size = abs(value)
-    if size >= 99.95 or value == int(value):
-        return f"{value:,.0f}"
-    if size >= 9.995:
-        return f"{value:.1f}"
-    if size >= 0.0995:
-        return f"{value:.2f}"
-    if size >= 0.001:
-        return f"{value:.3f}"
+    least = ((99.95, 0), (9.995, 1), (0.0995, 2), (0.001, 3))
+    decimals = next((number for size, number in least if abs(value) >= size), None)
+    if value == int(value):
+        decimals = 0
     mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa}·10{str(int(exponent)).translate(RAISED)}"
+    small = f"{mantissa}·10{str(int(exponent)).translate(RAISED)}"
+    digits = small if decimals is None else f"{value:,.{decimals}f}"
+    return digits + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")
 
 
 def times(ratio: float) -> str:

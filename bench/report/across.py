@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from bench.records.conditions import Conditions, as_typed, way_in_words
-from bench.records.figures import Balancer, grouped
+from bench.records.conditions import Balancer, Conditions, as_typed, way_in_words
+from bench.records.figures import grouped
 from bench.records.points import BY_KEY, Point
 from bench.records.words import (
     connections,

@@ -5,9 +5,9 @@ passes, and the reasons for failures."""
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from bench.records.conditions import Conditions
+from bench.records.conditions import Conditions, Role
 from bench.records.environment import HostInfo
-from bench.records.figures import HostFigures, Role, grouped
+from bench.records.figures import HostFigures, grouped
 from bench.records.points import Point
 from bench.records.words import connections, listed, number_word, percent, plural, upper_first
 from bench.report.study import Row, Study

@@ -33,8 +33,9 @@ from bench.host.kernel import task_folders, text_of
 from bench.host.process import Child, StartError, last_line
 from bench.host.programs import completed, find_program, output_of
 from bench.host.signals import SignalWatch
+from bench.records.conditions import Mode
 from bench.records.errors import UserError
-from bench.records.figures import Frame, Mode, StackFigures
+from bench.records.figures import Frame, StackFigures
 from bench.stations.orders import Calls
 from bench.subjects.running import CALLGRIND_FILE
 

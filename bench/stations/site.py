@@ -24,9 +24,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from bench.host.machine import place_here
 from bench.host.signals import SignalWatch
 from bench.records import store
+from bench.records.conditions import Role
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError, in_words
-from bench.records.figures import Role
 from bench.services.balancer import BalancerOrder, require_nginx
 from bench.services.redis_server import ExistingRedis, RunRedis
 from bench.stations import orders

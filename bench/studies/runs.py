@@ -5,10 +5,16 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bench.records.conditions import BY_NAME, FROM_VALUES, Conditions
+from bench.records.conditions import (
+    BY_NAME,
+    DEFAULT_WORKLOAD,
+    FROM_VALUES,
+    Conditions,
+    Plan,
+    RunSpec,
+)
 from bench.records.errors import UserError
 from bench.records.figures import grouped
-from bench.records.plan import DEFAULT_WORKLOAD, Plan, RunSpec
 from bench.records.workloads import workload_for
 from bench.subjects.subject import Subject
 

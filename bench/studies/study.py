@@ -13,10 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, V
 
 from bench.host.project import ROOT
 from bench.records.conditions import BY_NAME as CONDITIONS
-from bench.records.conditions import CHANGES, Conditions, Value
+from bench.records.conditions import CHANGES, Conditions, Mode, Plan, Value
 from bench.records.errors import UserError, in_words
-from bench.records.figures import Mode
-from bench.records.plan import Plan
 from bench.records.points import BY_KEY
 from bench.records.results import OTHER_SIDES, Expect, Measured, PeerStudy, Published, StudyWords
 from bench.records.values import one_of, toml_of

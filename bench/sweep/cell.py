@@ -8,9 +8,9 @@ from urllib.parse import urljoin
 import redis
 
 from bench.load.probe import probe, require_content
+from bench.records.conditions import RunSpec
 from bench.records.errors import NoFigure, UserError
-from bench.records.plan import RunSpec
-from bench.records.run import Held, Reason, Run
+from bench.records.figures import Held, Reason, Run
 from bench.records.workloads import workload_for
 from bench.stations.orders import ServerOrder
 from bench.stations.site import Site

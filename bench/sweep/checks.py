@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from bench.doctor.limits import ACCEPT_QUEUE_FIX, TIME_WAIT_FIX
 from bench.load.client import Response
 from bench.load.outcome import Outcome
-from bench.records.figures import AbFigures, OpenLoopFigures, WrkFigures
-from bench.records.plan import RunSpec
-from bench.records.run import Check, Reason, Run
+from bench.records.conditions import RunSpec
+from bench.records.figures import AbFigures, Check, OpenLoopFigures, Reason, Run, WrkFigures
 from bench.records.workloads import workload_for
 from bench.services.balancer import BalancerEnd
 from bench.stations.orders import Stopped

@@ -8,10 +8,9 @@ from rich.console import Console
 
 from bench.readers.console import ProgressTable
 from bench.readers.table import result_table
-from bench.records.conditions import Conditions
-from bench.records.plan import RunSpec
+from bench.records.conditions import Conditions, RunSpec
+from bench.records.figures import Run
 from bench.records.results import Results
-from bench.records.run import Run
 from bench.records.workloads import workload_for
 
 WORTH_A_WORD = 1.0

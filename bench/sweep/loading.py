@@ -13,8 +13,8 @@ from bench.load.open_loop import OHA
 from bench.load.outcome import Load, Outcome
 from bench.load.running import IdleConnections, IdleReport
 from bench.load.wrk import WRK, WRK_PIPELINED
+from bench.records.conditions import RunSpec
 from bench.records.errors import NoFigure
-from bench.records.plan import RunSpec
 from bench.records.workloads import workload_for
 from bench.stations.site import Seen, Site
 from bench.sweep.probes import parked, pending

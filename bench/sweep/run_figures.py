@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bench.host.accounting import CpuTime
 from bench.host.kernel import TcpCounters
+from bench.records.conditions import RunSpec
 from bench.records.figures import (
     AbFigures,
     Bottleneck,
@@ -15,12 +16,11 @@ from bench.records.figures import (
     OpenLoopFigures,
     OtherProcess,
     ProcessFigures,
+    Run,
     ServerStatistics,
     WrkFigures,
     total,
 )
-from bench.records.plan import RunSpec
-from bench.records.run import Run
 from bench.services.balancer import BalancerUse
 from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen

@@ -9,10 +9,10 @@ from pathlib import Path
 from bench.doctor.doctor import Diagnosis
 from bench.readers.console import console, say
 from bench.records import store
+from bench.records.conditions import RunSpec
 from bench.records.errors import Interrupted, UserError
-from bench.records.plan import RunSpec
+from bench.records.figures import Run
 from bench.records.results import Results, flag_outliers
-from bench.records.run import Run
 from bench.stations.site import Site
 from bench.studies.runs import Planned
 from bench.sweep import announce

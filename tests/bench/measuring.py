@@ -15,11 +15,9 @@ from bench.host.process import Child
 from bench.host.programs import find_program
 from bench.host.signals import SignalWatch
 from bench.load.open_loop import OHA
-from bench.records.conditions import Conditions
+from bench.records.conditions import Conditions, RunSpec
 from bench.records.environment import Placement
-from bench.records.figures import Kind
-from bench.records.plan import RunSpec
-from bench.records.run import Run
+from bench.records.figures import Kind, Run
 from bench.stations.site import Site
 from bench.subjects.running import RunningServer, url_in
 from bench.subjects.subject import Place, Subject

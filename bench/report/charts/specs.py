@@ -8,8 +8,7 @@ import json
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from bench.records.conditions import way_in_words
-from bench.records.figures import Balancer
+from bench.records.conditions import Balancer, way_in_words
 from bench.records.points import BY_KEY, PERCENTILES
 from bench.report.charts import style
 from bench.report.charts.rows import STATUS

@@ -12,8 +12,8 @@ import pytest
 
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.records.figures import Run
 from bench.records.results import Results
-from bench.records.run import Run
 from bench.records.store import load
 from bench.report import peers
 from bench.report.study import Study

@@ -9,10 +9,8 @@ import pytest
 
 from bench.cli.main import main
 from bench.host.project import ROOT
-from bench.records.conditions import CHANGES, OPTIMISATIONS
+from bench.records.conditions import CHANGES, OPTIMISATIONS, Mode, Plan
 from bench.records.errors import UserError
-from bench.records.figures import Mode
-from bench.records.plan import Plan
 from bench.records.store import save
 from bench.stations.sampling import how_stacks
 from bench.studies.runs import Planned, plan_runs

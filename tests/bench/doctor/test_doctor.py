@@ -16,11 +16,9 @@ from bench.cli.main import main
 from bench.doctor.doctor import GROUPS_FIX, examine, show
 from bench.doctor.limits import Facts, assess, governors, look, why_impossible
 from bench.host.machine import own_folders, read_limits, usable_ports
-from bench.records.conditions import Conditions
+from bench.records.conditions import Balancer, Conditions, Plan, Role, RunSpec
 from bench.records.environment import UNLIMITED, DoctorLine, Finding, Limit, SystemLimits
 from bench.records.errors import UserError
-from bench.records.figures import Balancer, Role
-from bench.records.plan import Plan, RunSpec
 from bench.records.values import toml_of
 from bench.stations.site import load_hosts
 from bench.studies.runs import runs_in_order

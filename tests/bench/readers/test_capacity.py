@@ -18,10 +18,10 @@ from bench.readers.capacity import (
     predictions,
     show,
 )
-from bench.records.conditions import Conditions
+from bench.records.conditions import Conditions, Role
 from bench.records.environment import HostInfo
 from bench.records.errors import UserError
-from bench.records.figures import AbFigures, OtherProcess, Role, WrkFigures
+from bench.records.figures import AbFigures, OtherProcess, WrkFigures
 from bench.records.results import Results
 from bench.records.store import save
 

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from bench.readers.compare import changes, compare, differences, unmatched
+from bench.records.figures import Reason, Run
 from bench.records.points import data_points
 from bench.records.results import Results
-from bench.records.run import Reason, Run
 from bench.records.store import load, save
 from bench.records.values import toml_of
 

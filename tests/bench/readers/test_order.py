@@ -11,9 +11,8 @@ import pytest
 
 from bench.readers import order
 from bench.records.conditions import Conditions
-from bench.records.figures import Bottleneck
+from bench.records.figures import Bottleneck, Run
 from bench.records.results import Results
-from bench.records.run import Run
 from bench.records.values import toml_of
 
 from ..report.made import made_run, results_of

@@ -10,9 +10,8 @@ from rich.console import Console
 from bench.readers import targets
 from bench.readers.targets import Comparison
 from bench.records.conditions import Conditions
-from bench.records.figures import CallFigures
+from bench.records.figures import CallFigures, Reason, Run
 from bench.records.results import Expect, Results
-from bench.records.run import Reason, Run
 from bench.records.values import toml_of
 from bench.studies.study import study
 

@@ -11,10 +11,9 @@ from rich.console import Console
 from bench.load.ab import latency_from, parse_report
 from bench.readers.table import result_table
 from bench.records.errors import UserError
-from bench.records.figures import HostFigures, ServerStatistics
+from bench.records.figures import HostFigures, Reason, Run, ServerStatistics
 from bench.records.points import BY_KEY, Point, Spread, data_points, runs_in_words
 from bench.records.results import SCHEMA_VERSION, flag_outliers
-from bench.records.run import Reason, Run
 from bench.records.store import CSV_COLUMNS, csv_of, csv_row, load, make_folder, save
 from bench.records.values import toml_of
 

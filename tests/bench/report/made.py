@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 
 from bench.records.environment import HostInfo
 from bench.records.figures import (
+    Held,
     HostFigures,
     Latency,
     LittlesLaw,
@@ -14,9 +15,10 @@ from bench.records.figures import (
     OpenLoopFigures,
     OtherProcess,
     ProcessFigures,
+    Reason,
+    Run,
 )
 from bench.records.results import Conditions, Results
-from bench.records.run import Held, Reason, Run
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
 LEVELS = (20, 100, 300, 1000, 2000, 5000)

@@ -14,10 +14,9 @@ from bench.readers import cost as words
 from bench.readers.cost import Difference, ServerCost, lines
 from bench.records import store
 from bench.records.conditions import CHANGES, OPTIMISATIONS, CellKey, Conditions
-from bench.records.figures import Frame, StackFigures
+from bench.records.figures import Frame, Held, Reason, Run, StackFigures
 from bench.records.points import Spread
 from bench.records.results import Results
-from bench.records.run import Held, Reason, Run
 from bench.report.page import cost as page
 from bench.report.page.cost import document
 from bench.stations.sampling import ENTRY

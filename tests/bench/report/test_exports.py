@@ -15,10 +15,9 @@ import pytest
 from bench.cli.main import main
 from bench.host.project import ROOT
 from bench.records.environment import HostInfo
-from bench.records.figures import HostFigures
+from bench.records.figures import HostFigures, Run
 from bench.records.points import METRICS
 from bench.records.results import Conditions, Results
-from bench.records.run import Run
 from bench.records.store import CSV_COLUMNS, LIMITED, NAMED, save
 from bench.records.values import toml_of
 from bench.report import across, limits

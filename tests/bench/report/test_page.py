@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from bench.records.environment import Checkout
+from bench.records.figures import Reason
 from bench.records.results import Results
-from bench.records.run import Reason
 from bench.records.values import toml_of
 from bench.report.charts.catalogue import catalogue
 from bench.report.page import page

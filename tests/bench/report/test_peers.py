@@ -7,10 +7,9 @@ from typing import Literal
 import pytest
 
 from bench.records.conditions import Conditions
-from bench.records.figures import Frame, MemoryFigures, StackFigures
+from bench.records.figures import Frame, MemoryFigures, Reason, Run, StackFigures
 from bench.records.points import Point
 from bench.records.results import Measured, Peer, PeerStudy, Published, Results
-from bench.records.run import Reason, Run
 from bench.report import peers
 from bench.report.page.page import limit_of
 from bench.report.peers import PeerRow

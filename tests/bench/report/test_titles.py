@@ -11,9 +11,9 @@ import vl_convert
 
 from bench.readers import order
 from bench.records.environment import Machine
+from bench.records.figures import Run
 from bench.records.points import Point
 from bench.records.results import Conditions, Results
-from bench.records.run import Run
 from bench.records.values import toml_of
 from bench.records.words import figure, listed, percent
 from bench.report import across, findings

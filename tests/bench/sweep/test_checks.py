@@ -14,10 +14,8 @@ from bench.load import ab, open_loop
 from bench.load.client import Response
 from bench.load.outcome import Load, Outcome
 from bench.load.running import IdleReport
-from bench.records.conditions import Conditions
-from bench.records.figures import LittlesLaw, ServerStatistics, WrkFigures
-from bench.records.plan import RunSpec
-from bench.records.run import Run
+from bench.records.conditions import Conditions, RunSpec
+from bench.records.figures import LittlesLaw, Run, ServerStatistics, WrkFigures
 from bench.services.balancer import BalancerEnd
 from bench.stations.orders import Stopped
 from bench.subjects.running import Ended

@@ -10,11 +10,9 @@ import pytest
 from rich.console import Console
 
 from bench.readers.table import result_table
-from bench.records.conditions import ASPECTS, Conditions
-from bench.records.figures import Balancer
-from bench.records.plan import Plan, RunSpec
+from bench.records.conditions import ASPECTS, Balancer, Conditions, Plan, RunSpec
+from bench.records.figures import Reason, Run
 from bench.records.results import Results, flag_outliers
-from bench.records.run import Reason, Run
 from bench.records.values import toml_of
 from bench.studies.runs import (
     FULL_LEVELS,

@@ -11,20 +11,17 @@ from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
 from bench.load.outcome import Outcome
 from bench.load.running import IdleReport
-from bench.records.conditions import Conditions
+from bench.records.conditions import Conditions, Cores, Role, RunSpec
 from bench.records.figures import (
     AbFigures,
     Bottleneck,
-    Cores,
     HostFigures,
     Latency,
     OtherProcess,
     ProcessFigures,
-    Role,
+    Run,
     ServerStatistics,
 )
-from bench.records.plan import RunSpec
-from bench.records.run import Run
 from bench.services.balancer import BalancerUse
 from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches
 from bench.stations.site import Seen

@@ -270,9 +270,9 @@ def calls_table(found: Sequence[ServerCost]) -> Table:
     """Return a table: a row for each frequent system call, a column for each server."""
     counted = [(line.subject, line.calls) for line in found if line.calls]
     often = [(subject, dict(calls.often)) for subject, calls in counted]
-    table = _by_name("<system call", often, OFTEN, "others", _number)
+    table = _by_name("<system call", often, OFTEN, "others", lambda n: f"{n:.2f}" if n else "")
     if counted:
-        table.add_row("all", *(_number(calls.total) for _, calls in counted))
+        table.add_row("all", *(f"{calls.total:.2f}" for _, calls in counted))
     return table
 
 
@@ -376,11 +376,7 @@ def _place_of(function: str) -> str:
 def place_table(found: Sequence[Flame]) -> Table:
     """Return a table: a row for each place with a large share, a column for each server."""
     shares = [(flame.subject, places(flame.stacks)) for flame in found]
-    return _by_name("<for", shares, SHOWN, OTHER, _share)
-
-
-def _share(value: float) -> str:
-    return f"{value:.0%}" if value >= 0.005 else ""
+    return _by_name("<for", shares, SHOWN, OTHER, lambda x: f"{x:.0%}" if x >= 0.005 else "")
 
 
 def _figure(value: float | None, digits: int = 1) -> str:
@@ -389,7 +385,3 @@ def _figure(value: float | None, digits: int = 1) -> str:
 
 def _median(value: Spread | None) -> str:
     return _figure(value.median if value else None)
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}" if value else ""

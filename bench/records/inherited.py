@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Clean the environment that all programs of the project inherit."""
 
+import contextlib
 import fnmatch
 import os
 import pwd
@@ -18,11 +19,6 @@ def forget_foreign_variables() -> None:
         for name in fnmatch.filter(list(os.environ), pattern):
             del os.environ[name]
     if not os.environ.get("HOME"):
-        os.environ["HOME"] = _home()
-
-
-def _home() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:  # containers may run with a user ID that is not in /etc/passwd
-        return "/"
+        os.environ["HOME"] = "/"
+        with contextlib.suppress(KeyError):  # a container's user ID may be missing in /etc/passwd
+            os.environ["HOME"] = pwd.getpwuid(os.getuid()).pw_dir

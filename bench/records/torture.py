@@ -244,24 +244,18 @@ def broken(cell: TortureCell, facts: AttackFacts) -> list[str]:
     """Return the broken promises as texts. Reference servers make no promises."""
     if cell.kind != "server" or cell.before is None:
         return []
-    found = []
-    if not cell.before.outcomes.get("good"):
-        found.append("served no client before the attack")
-    if cell.died:
-        found.append(f"{cell.died.words} by itself")
-    elif cell.back_after_s is None:
-        found.append(f"had not recovered {BACK_SECONDS:.0f} s after the attack")
-    return [*found, *_losses(cell, facts), *_left_behind(cell)]
-
-
-def _losses(cell: TortureCell, facts: AttackFacts) -> list[str]:
-    wrong = sum(p.outcomes.get("wrong", 0) for p in (cell.before, *since(cell)) if p)
-    calm = [p.outcomes for p in (cell.before, cell.after) if p]
+    wrong = sum(phase.outcomes.get("wrong", 0) for phase in (cell.before, *since(cell)))
+    calm = [phase.outcomes for phase in (cell.before, cell.after) if phase]
     bad = sum(n for part in calm for outcome, n in part.items() if outcome != "good")
     promised = cell.crowd.answers if cell.crowd and facts.crowd_promised else {}
     gone = sum(n for outcome, n in promised.items() if outcome not in ("good", "unavailable"))
-    missing, twice = cell.remarks.missing, cell.remarks.twice
-    found = {
+    left, missing, twice = cell.left_over, cell.remarks.missing, cell.remarks.twice
+    remain = "left after all clients had disconnected"
+    found: dict[str, object] = {
+        "served no client before the attack": not cell.before.outcomes.get("good"),
+        f"{cell.died.words if cell.died else ''} by itself": cell.died,
+        f"had not recovered {BACK_SECONDS:.0f} s after the attack": cell.back_after_s is None
+        and not cell.died,
         f"{missing:,} of {cell.remarks.answered:,} confirmed remarks "
         f"{'is' if missing == 1 else 'are'} not in Redis": missing,
         f"{plural(twice, 'remark is', 'remarks are')} in Redis more than once": twice,
@@ -269,24 +263,16 @@ def _losses(cell: TortureCell, facts: AttackFacts) -> list[str]:
         f"{plural(bad, 'request')} had no correct response before or after the attack": bad,
         f"{gone:,} of {sum(promised.values()):,} requests in progress "
         f"{'was' if gone == 1 else 'were'} dropped": gone,
+        f"{plural(left.connections, 'connection')} {remain}": left.connections,
+        f"{plural(left.processes, 'process', 'processes')} {remain}": left.processes,
+        f"{plural(left.threads, 'thread')} {remain}": left.threads,
     }
-    return [words for words, count in found.items() if count]
-
-
-def _left_behind(cell: TortureCell) -> list[str]:
-    left = cell.left_over
-    kinds = {
-        plural(left.connections, "connection"): left.connections,
-        plural(left.processes, "process", "processes"): left.processes,
-        plural(left.threads, "thread"): left.threads,
-    }
-    found = [f"{words} left after all clients had disconnected" for words, n in kinds.items() if n]
-    for end in cell.ended:
-        if not end.obeyed:
-            found.append("did not end after SIGTERM and was killed")
-        elif not end.well:
-            found.append(f"{end.words} after SIGTERM")
-    return found
+    endings = [
+        f"{end.words} after SIGTERM" if end.obeyed else "did not end after SIGTERM and was killed"
+        for end in cell.ended
+        if not (end.obeyed and end.well)
+    ]
+    return [words for words, is_so in found.items() if is_so] + endings
 
 
 def is_record(path: Path) -> bool:

@@ -108,11 +108,6 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def rate(text: str) -> float:
-    """Return a number of requests per second, above 0."""
-    return float(positive(text))
-
-
 def whole(text: str) -> int:
     """Return a whole number, 0 included."""
     if text.isdecimal():

@@ -143,29 +143,25 @@ def _disturbed(*sides: Point | None) -> bool:
 
 def differences(old: Results, new: Results) -> list[str]:
     """Return lines about other differences of two sweeps, e.g. in machines and versions."""
-    known, today = old.circumstances(), new.circumstances()
-    pairs = [
-        *((name, known[name], today[name]) for name in known if name in today),
-        *zip(OTHERS, _others(old), _others(new), strict=True),
-    ]
+    facts = ((old.circumstances(), new.circumstances()), (_setup(old), _setup(new)))
+    pairs = [(name, was[name], now[name]) for was, now in facts for name in was if name in now]
     before, after = ({run.key: run.requests for run in of.runs} for of in (old, new))
     others = [key for key in before.keys() & after.keys() if before[key] != after[key]]
     sides = (sorted({of[key] for key in others}) for of in (before, after))
-    was, now = (", ".join(f"{number:,}" for number in side) for side in sides)
-    pairs.append(("requests of a run", was, now))
+    asked, asks = (", ".join(f"{number:,}" for number in side) for side in sides)
+    pairs.append(("requests of a run", asked, asks))
     return [f"{name}: {a} before, {b} after" for name, a, b in pairs if a != b]
 
 
-OTHERS = ("placement", "hosts", "commit", "runs", "redis")
-
-
-def _others(of: Results) -> Iterator[object]:
-    """Yield the facts of OTHERS about a sweep."""
-    yield of.placement and of.placement.note
-    yield ", ".join(map(_host, of.hosts)) or "one machine"
-    yield of.versions.git and of.versions.git.commit[:12]
-    yield of.settings.runs
-    yield of.settings.redis
+def _setup(of: Results) -> dict[str, object]:
+    """Return further facts that affect the figures of a sweep, by name."""
+    return {
+        "placement": of.placement and of.placement.note,
+        "hosts": ", ".join(map(_host, of.hosts)) or "one machine",
+        "commit": of.versions.git and of.versions.git.commit[:12],
+        "runs": of.settings.runs,
+        "redis": of.settings.redis,
+    }
 
 
 def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:

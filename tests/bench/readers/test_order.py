@@ -10,42 +10,28 @@ from typing import Any
 import pytest
 
 from bench.readers import order
-from bench.records.conditions import Conditions
-from bench.records.figures import Run
+from bench.records.results import Results
 from bench.records.values import toml_of
 
-from ..report.made import made_run, results_of
+from ..report.made import results_of
+from .made import runs_of
 
 CASES = toml_of(Path(__file__).with_name("order.toml"))
-SLICED, WHOLE = Conditions("guestbook", quota=0.2), Conditions("guestbook")
-PARKED = Conditions("guestbook", mode="parked")
-CONDITIONS = {"whole": WHOLE, "parked": PARKED, "late": SLICED._replace(redis_delay_ms=2.0)}
-FOREIGN = {"loud": 0.4, "quiet": 0.05}
-"""The share of other programs in the CPU time of a server's core."""
 
 
-def runs_of(text: str) -> list[Run]:
-    """Return the runs of a text such as "a 100 101; b 90 91/load whole": a server, its rates with
-    their limit if it is not the server, and words for conditions, level and other programs. The CPU
-    time follows from the rate and the CPU quota."""
-    found = []
-    for name, *words in (part.split() for part in text.split("; ")):
-        under = next((CONDITIONS[word] for word in words if word in CONDITIONS), SLICED)
-        level = 1000 if "crowd" in words else 100
-        for number, word in enumerate((word for word in words if word[0].isdigit()), 1):
-            rate, _, limit = word.partition("/")
-            cpu = (under.quota or 1.0) / float(rate) * 1e6
-            run = made_run(name, level, number, rate=float(rate), cpu=cpu, under=under)
-            run.state = "failed" if limit == "failed" else "held"
-            run.bottleneck, run.lower_bound = limit or "server", limit == "load"
-            assert run.process
-            run.process.foreign_share = next((FOREIGN[w] for w in words if w in FOREIGN), None)
-            found.append(run)
-    return found
+def sweep(text: str, slicing: str | None = "cgroup v2") -> Results:
+    """Return the runs of a text. The CPU time follows from the rate and the CPU quota."""
+    runs = runs_of(text, usual="quota=20")
+    for run in runs:
+        assert run.process
+        assert run.open_loop
+        share = run.conditions.quota or 1.0
+        run.process.cpu_us_per_request = share / run.open_loop.rate_done * 1e6
+    return results_of(runs, slicing=slicing)
 
 
 def ranking(text: str, slicing: str | None = "cgroup v2") -> order.Order:
-    (found,) = order.orders(results_of(runs_of(text), slicing=slicing))
+    (found,) = order.orders(sweep(text, slicing))
     return found
 
 
@@ -82,19 +68,19 @@ def test_a_rank_is_shared_only_without_significant_differences(
     [("", True), (None, False)],  # None: it was not recorded
 )
 def test_a_missing_quota_is_reported(slicing: str | None, said: bool) -> None:
-    found = ranking("a 100 whole; b 200/load whole", slicing)
+    found = ranking("a 100 quota=0; b 200/load quota=0", slicing)
     assert found.by == "cpu"
     assert found.why.endswith("does not support CPU quotas for servers (--quota).") == said
 
 
 def test_quotas_and_whole_cores_have_their_own_rankings() -> None:
-    found = order.orders(results_of(runs_of("a 100; b 200; a 500 whole; b 900 whole")))
-    assert [one.conditions for one in found] == [SLICED, WHOLE]
+    found = order.orders(sweep("a 100; b 200; a 500 quota=0; b 900 quota=0"))
+    assert [one.conditions.quota for one in found] == [0.2, 0.0]
     assert [one.ranked[0].spread.median for one in found] == [200, 900]
 
 
 def test_the_level_is_the_one_that_was_measured_most_often() -> None:
-    found = ranking("a 100 101 102; b 100 101 102; a 100 crowd; b 100 crowd")
+    found = ranking("a 100 101 102; b 100 101 102; a 100 level=1000; b 100 level=1000")
     assert found.level == 100
 
 
@@ -107,6 +93,6 @@ def test_a_server_without_a_figure_is_named_and_ranks_are_aligned() -> None:
     assert last == "   -  z: no valid result"
 
 
-@pytest.mark.parametrize("runs", ["alone 100 101", "a 100 parked; b 100 parked"])
+@pytest.mark.parametrize("runs", ["alone 100 101", "a 100 mode=parked; b 100 mode=parked"])
 def test_a_single_server_or_a_probe_has_no_ranking(runs: str) -> None:
-    assert order.orders(results_of(runs_of(runs))) == []
+    assert order.orders(sweep(runs)) == []

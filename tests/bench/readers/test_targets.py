@@ -10,15 +10,15 @@ from rich.console import Console
 from bench.readers import targets
 from bench.readers.targets import Comparison
 from bench.records.conditions import Conditions
-from bench.records.figures import CallFigures, Reason, Run
+from bench.records.figures import CallFigures, Run
 from bench.records.results import Expect, Results
 from bench.records.values import toml_of
 from bench.studies.study import study
 
 from ..report.made import made_run, of_memory, results_of
+from .made import runs_of
 
 CASES = toml_of(Path(__file__).with_name("targets.toml"))
-REDIRECT = Conditions("redirect")
 EXPECTED = study("measure").expect
 BYTES_TARGET = 1024
 
@@ -27,29 +27,9 @@ def comparisons(found: Results) -> list[Comparison]:
     return targets.comparisons(found, EXPECTED)
 
 
-WORDS: dict[str, dict[str, object]] = {
-    "kept": {"keep_alive": True},
-    "page": {"workload": "guestbook"},
-    "idle": {"idle": 10_000},
-    "edge": {"change": "edge"},
-    "less": {"without": "more"},
-}
-
-
-def runs_of(text: str) -> list[Run]:
-    """Return the runs of a text such as "epoll 20; poll 30 kept": server, cost of a redirect, and
-    words for other conditions."""
-    found: dict[tuple[str, ...], list[Run]] = {}
-    for name, total, *words in (part.split() for part in text.split("; ")):
-        changes = {key: value for word in words for key, value in WORDS.get(word, {}).items()}
-        same = found.setdefault((name, *words), [])
-        conditions = REDIRECT._replace(**changes)  # type: ignore[arg-type]
-        run = made_run(name, number=len(same) + 1, cpu=float(total), under=conditions)
-        run.concurrency = {"many": 15_000, "more": 500}.get(words[-1] if words else "", 100)
-        if "failed" in words:
-            run.state, run.reason = "failed", Reason(label="died", text="the server died")
-        same.append(run)
-    return [run for same in found.values() for run in same]
+def results(text: str) -> Results:
+    """Return runs with these costs of a redirect."""
+    return results_of(runs_of(text, "cpu", usual="workload=redirect"))
 
 
 def said(found: Results) -> tuple[int, str]:
@@ -61,9 +41,9 @@ def said(found: Results) -> tuple[int, str]:
 
 @pytest.mark.parametrize(("runs", "expected"), CASES["targets"])
 def test_each_target_is_met_or_missed(runs: str, expected: str) -> None:
-    found = comparisons(results_of(runs_of(runs)))
+    found = comparisons(results(runs))
     assert "; ".join(map(words_of, found)) == expected
-    assert said(results_of(runs_of(runs)))[0] == int("met" not in expected or "missed" in expected)
+    assert said(results(runs))[0] == int("met" not in expected or "missed" in expected)
 
 
 def words_of(one: Comparison) -> str:
@@ -74,13 +54,13 @@ def words_of(one: Comparison) -> str:
 
 
 FEW = "epoll 10; baseline-epoll 9; nginx 15"
-CROWDED = f"{FEW}; epoll 13 many; baseline-epoll 10.8 many"
+CROWDED = f"{FEW}; epoll 13 level=15000; baseline-epoll 10.8 level=15000"
 
 
 @pytest.mark.parametrize(
     ("runs", "expected"),
     [  # the other server, the baseline's ratio, and whether the target is out of reach
-        (f"{FEW}; epoll 13 many", [("nginx", 0.6, True), ("epoll", None, False)]),
+        (f"{FEW}; epoll 13 level=15000", [("nginx", 0.6, True), ("epoll", None, False)]),
         (CROWDED, [("nginx", 0.6, True), ("epoll", 1.2, True)]),
         ("epoll 10; baseline-epoll 6; nginx 15", [("nginx", 0.4, False)]),
         ("epoll 7; baseline-epoll 9; nginx 15", [("nginx", 0.6, False)]),
@@ -93,7 +73,7 @@ def test_a_target_that_the_baseline_misses_is_out_of_reach(
     epoll/nginx is 0.48. At 15,000 connections a request may cost 1.11 times as much as at 100."""
     found = [
         (one.against.subject, one.least and round(one.least, 2), one.out_of_reach)
-        for one in comparisons(results_of(runs_of(runs)))
+        for one in comparisons(results(runs))
         if one.against
     ]
     assert [one for one in found if not one[0].startswith("baseline-")] == expected
@@ -116,7 +96,7 @@ TRACED.calls = CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0)
     ],
 )
 def test_targets_are_printed(runs: str | list[Run], status: int, patterns: list[str]) -> None:
-    found = results_of(runs_of(runs) if isinstance(runs, str) else runs)
+    found = results(runs) if isinstance(runs, str) else results_of(runs)
     assert said(found)[0] == status
     assert [one for one in patterns if not re.search(one, said(found)[1])] == []
     found.state = "interrupted"
@@ -125,7 +105,7 @@ def test_targets_are_printed(runs: str | list[Run], status: int, patterns: list[
 
 def test_a_study_may_limit_any_figure() -> None:
     slow = Expect(figure="core_rate", server="epoll", limit=60_000, sense="at least")
-    found = results_of(runs_of("epoll 20; poll 30"))
+    found = results("epoll 20; poll 30")
     checked = targets.comparisons(found, [slow, Expect(limit=25)])
     assert [(one.what.subject, one.value, one.met) for one in checked] == [
         ("epoll", 50_000, False),
@@ -135,7 +115,7 @@ def test_a_study_may_limit_any_figure() -> None:
 
 
 def test_an_expectation_without_data_is_not_met() -> None:
-    found, nowhere = results_of(runs_of("epoll 20")), Expect(server="poll", limit=25)
+    found, nowhere = results("epoll 20"), Expect(server="poll", limit=25)
     out = Console(width=200)
     with out.capture() as capture:
         assert targets.show(found, [Expect(limit=25), nowhere], out) == 0
@@ -145,6 +125,6 @@ def test_an_expectation_without_data_is_not_met() -> None:
 
 
 def test_an_entry_for_a_server_replaces_the_one_for_all() -> None:
-    found = results_of(runs_of("epoll 20; poll 20"))
+    found = results("epoll 20; poll 20")
     expected = [Expect(limit=10), Expect(server="poll", limit=30)]
     assert [one.expect.limit for one in targets.comparisons(found, expected)] == [10, 30]

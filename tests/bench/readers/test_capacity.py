@@ -117,6 +117,11 @@ def test_the_quota_of_a_host_counts(
     assert limit_of(RequestCost("epoll", *costs), instances, hosts) == (pytest.approx(rate), limit)
 
 
+def test_the_quota_of_each_instance_counts() -> None:
+    cost = RequestCost("epoll", server=100, redis=0)
+    assert limit_of(cost, 2, FOUR_CORES, quota=0.2) == (pytest.approx(4_000), "server")
+
+
 def test_results_without_hosts_say_nothing() -> None:
     with pytest.raises(UserError, match="one machine"):
         limit_of(PAGE, 1, [])

@@ -76,6 +76,7 @@ def test_a_request_has_bytes_and_a_cost(generator: str) -> None:
     ("hosts", "layout"),
     [
         (4, Layout(servers=1, nginx=2, redis=1)),
+        (5, Layout(servers=1, nginx=2, redis=1)),  # a third nginx alone would not help
         (7, Layout(servers=2, nginx=4, redis=1)),
         (400, Layout(servers=2, nginx=4, redis=1)),  # more hosts would only wait for Redis
     ],

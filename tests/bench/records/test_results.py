@@ -17,6 +17,7 @@ from bench.records.results import SCHEMA_VERSION, flag_outliers
 from bench.records.store import CSV_COLUMNS, csv_of, csv_row, load, make_folder, save
 from bench.records.values import toml_of
 
+from ..readers.made import runs_of
 from ..report.made import NOW, of_memory, results_of
 
 CASES = toml_of(Path(__file__).with_name("results.toml"))
@@ -154,26 +155,22 @@ def test_other_conditions_are_other_data_points(tmp_path: Path) -> None:
     ]
 
 
-def test_an_outlier_is_flagged_and_still_counts() -> None:
-    runs = [held(run=n, rate=rate) for n, rate in enumerate((1000, 1010, 700), 1)]
-    flag_outliers(runs)
-    assert [run.outlier for run in runs] == [False, False, True]
-    cell = Point(runs)
-    assert (cell.spread("rate"), cell.outliers) == (Spread(1000, 700, 1010, 3), 1)
-    for rates in ((1000, 1500), (1000, 1050, 1090), (800, 1000, 1200)):
-        runs = [held(run=n, rate=rate) for n, rate in enumerate(rates, 1)]
-        flag_outliers(runs)
-        assert not any(run.outlier for run in runs), rates
-    runs = [held(run=n, rate=rate) for n, rate in enumerate((1000, 1001, 999, 1300), 1)]
-    runs[2].state = "failed"
-    flag_outliers(runs)
-    assert [run.outlier for run in runs] == [False, False, False, True], "a failed run has no rate"
+@pytest.mark.parametrize(("runs", "outliers"), CASES["outliers"])
+def test_outliers_are_flagged(runs: str, outliers: list[int]) -> None:
+    made = runs_of(runs)
+    flag_outliers(made)
+    assert [run.run for run in made if run.outlier] == outliers
+    cell = Point(made)
+    assert cell.outliers == (len(outliers) if cell.held else 0)
+
+
+def test_an_outlier_still_counts() -> None:
+    assert Point(runs_of("epoll 1000 1010 700")).spread("rate") == Spread(1000, 700, 1010, 3)
 
 
 @pytest.mark.parametrize(("runs", "words"), CASES["runs"])
-def test_the_number_of_runs_is_shown(runs: dict[str, int], words: str) -> None:
-    made = [held(level=int(level), run=n) for level, often in runs.items() for n in range(often)]
-    assert runs_in_words(data_points(results_of(made)).values()) == words
+def test_the_number_of_runs_is_shown(runs: str, words: str) -> None:
+    assert runs_in_words(data_points(results_of(runs_of(runs))).values()) == words
 
 
 def test_the_typical_one_of_runs_without_a_rate_has_their_median() -> None:
@@ -182,25 +179,16 @@ def test_the_typical_one_of_runs_without_a_rate_has_their_median() -> None:
     assert (cell.spread("rate"), BY_KEY["probed"].read(cell.typical)) == (None, 3000.0)
 
 
-@pytest.mark.parametrize(("rates", "bounds", "lower_bound", "bottleneck"), CASES["medians"])
+@pytest.mark.parametrize(("runs", "lower_bound", "bottleneck"), CASES["medians"])
 def test_a_median_is_a_lower_bound_where_it_could_be_higher(
-    rates: tuple[int, ...], bounds: tuple[bool, ...], lower_bound: bool, bottleneck: str
+    runs: str, lower_bound: bool, bottleneck: str
 ) -> None:
-    runs = [held(run=n, rate=rate) for n, rate in enumerate(rates, 1)]
-    for run, bound in zip(runs, bounds, strict=True):
-        run.lower_bound, run.bottleneck = bound, "load" if bound else "server"
-    cell = Point(runs)
-    assert (cell.lower_bound, cell.bottleneck) == (lower_bound, bottleneck)
-
-
-def test_the_limit_of_a_lower_bound_is_that_of_the_run_that_makes_it_one() -> None:
-    runs = [held(run=n, rate=rate) for n, rate in enumerate((9000, 10_000, 11_000), 1)]
-    for run in runs:
-        run.bottleneck, run.bottleneck_host = "none", None
-    runs[0].lower_bound, runs[0].bottleneck, runs[0].bottleneck_host = True, "load", "vm1"
-    cell = Point(runs)
-    assert (cell.typical, cell.lower_bound) == (runs[1], True)
-    assert (cell.bottleneck, cell.bottleneck_host) == ("load", "vm1")
+    made = runs_of(runs)
+    for run in made:
+        run.bottleneck_host = f"host of {run.bottleneck}"
+    cell, host = Point(made), f"host of {bottleneck}"
+    assert (cell.lower_bound, str(cell.bottleneck)) == (lower_bound, bottleneck)
+    assert cell.bottleneck_host == (host if cell.bottleneck else None)
 
 
 def test_folders_are_named_after_the_time_and_never_shared(tmp_path: Path) -> None:

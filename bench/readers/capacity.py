@@ -41,8 +41,7 @@ class RequestCost(NamedTuple):
     subject: str
     server: float
     redis: float
-    nginx: float = 0.0
-    """0: no balancer was measured."""
+    nginx: float = 0.0  # 0: no balancer was measured.
     load: float = 0.0
     bytes: float = 0.0
 

@@ -49,20 +49,14 @@ class Field:
     """A field of a table, with a text and other properties."""
 
     text: str
-    notes: Sequence[str] = ()
-    """Lines below the text."""
-    style: str = ""
-    """A style of rich, for a terminal."""
+    notes: Sequence[str] = ()  # Lines below the text.
+    style: str = ""  # A style of rich, for a terminal.
     kind: str = ""
     """A verdict's name. A page shows the text in its colour, and the name if the text lacks it."""
-    link: str = ""
-    """The anchor on the page that the text links to."""
-    drawing: str = ""
-    """A picture in HTML, for a page."""
-    sort: str | float = ""
-    """The sort key on a page; an empty key sorts last."""
-    title: str = ""
-    """The text that a page shows when the pointer is on the field."""
+    link: str = ""  # The anchor on the page that the text links to.
+    drawing: str = ""  # A picture in HTML, for a page.
+    sort: str | float = ""  # The sort key on a page; an empty key sorts last.
+    title: str = ""  # The text that a page shows when the pointer is on the field.
 
 
 class Table:

@@ -66,12 +66,10 @@ class ServerCost:
 class Difference(NamedTuple):
     """The costs of a server with and without one change."""
 
-    name: str
-    """The name of the ablation or of the experiment."""
+    name: str  # The name of the ablation or of the experiment.
     usual: ServerCost
     other: ServerCost
-    ratio: Spread | None
-    """The cost with the change divided by the cost without it."""
+    ratio: Spread | None  # The cost with the change divided by the cost without it.
 
     @property
     def apart(self) -> bool:

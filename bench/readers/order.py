@@ -32,10 +32,8 @@ class Ranked(NamedTuple):
     """A server in a ranking."""
 
     subject: str
-    place: int
-    """The rank, from 1. No two servers of the same rank differ significantly."""
-    spread: Spread
-    """Requests per second: measured, or the capacity of a full core."""
+    place: int  # The rank, from 1. No two servers of the same rank differ significantly.
+    spread: Spread  # Requests per second: measured, or the capacity of a full core.
     close_to: tuple[str, ...] = ()
     """Servers of better ranks that do not differ significantly from this server. Such servers can
     exist, because "no significant difference" is not transitive."""
@@ -48,10 +46,8 @@ class Order(NamedTuple):
     level: int
     by: By
     ranked: list[Ranked]
-    why: str
-    """The reason for this kind of ranking, in a sentence."""
-    without: list[str]
-    """Servers without a figure under these conditions at this level."""
+    why: str  # The reason for this kind of ranking, in a sentence.
+    without: list[str]  # Servers without a figure under these conditions at this level.
 
     @property
     def title(self) -> str:

@@ -31,8 +31,7 @@ class Comparison(NamedTuple):
 
     expect: Expect
     what: Point
-    against: Point | None
-    """None: the limit is for the figure itself."""
+    against: Point | None  # None: the limit is for the figure itself.
     least: float | None = None
     """The ratio of the baseline's figure to the other side's figure; None: not measured."""
 

@@ -39,30 +39,23 @@ Value = bool | int | float | str | None
 class Conditions(NamedTuple):
     """The conditions that all data points of one chart share: everything but server and level."""
 
-    workload: str
-    """A name in `bench.records.workloads`, or a path."""
+    workload: str  # A name in `bench.records.workloads`, or a path.
     keep_alive: bool = False
-    idle: int = 0
-    """Idle keep-alive connections that are held open during the load."""
-    redis_delay_ms: float = 0.0
-    """The delay of each reply of Redis."""
+    idle: int = 0  # Idle keep-alive connections that are held open during the load.
+    redis_delay_ms: float = 0.0  # The delay of each reply of Redis.
     mode: Mode = "closed"
-    rate: float | None = None
-    """The rate of the open loop, in requests per second."""
+    rate: float | None = None  # The rate of the open loop, in requests per second.
     instances: int = 1
     """The number of instances of the server; nginx shares the requests among them."""
     balancer: Balancer = "none"
     """Whether nginx is in front of the instances, and closes or keeps its connections to them."""
-    workers: int = 0
-    """The value of --workers; 0: the server's default."""
+    workers: int = 0  # The value of --workers; 0: the server's default.
     quota: float = 0.0
     """CPU quota of each server process and its children: 0.2 is a fifth of a core. 0: no quota."""
     cores: Cores = "one"
     """The cores on which the server may run: one core, or all cores of its host."""
-    generator: Generator = "ab"
-    """The load generator of the closed loop."""
-    without: str = ""
-    """The optimisation that is switched off, see baselines/without.c; "": none."""
+    generator: Generator = "ab"  # The load generator of the closed loop.
+    without: str = ""  # The optimisation that is switched off, see baselines/without.c; "": none.
     change: str = ""
     """The experiment of course/experiments/ that is applied to the servers' sources; "": none."""
 
@@ -143,21 +136,16 @@ class Aspect(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    """The name of the field in Conditions."""
-    about: str = Field(alias="help")
-    """The help of the option; {known}: the known words."""
-    kind: str = ""
-    """The kind of value, for error messages: "unknown optimisation: x"."""
+    name: str  # The name of the field in Conditions.
+    about: str = Field(alias="help")  # The help of the option; {known}: the known words.
+    kind: str = ""  # The kind of value, for error messages: "unknown optimisation: x".
     read: str = ""
     """The parser of a word, in `bench.records.values`; empty: `known` has all valid words."""
     words: str | dict[str, str]
     """The text in titles, or a text for each word. {} is the value, {word} the word."""
-    slug: str = "{}"
-    """The text in a file's name; {}: the word."""
+    slug: str = "{}"  # The text in a file's name; {}: the word.
     metavar: str = "N"
-    typed: str = ""
-    """The name of the option, if it differs from the name of the field."""
+    typed: str = ""  # The name of the option, if it differs from the name of the field.
 
     @property
     def option(self) -> str:
@@ -224,15 +212,13 @@ class Plan:
     requests: int | None = None
     runs: int | None = None
     timeout: float | None = None
-    workloads: tuple[str, ...] = (DEFAULT_WORKLOAD,)
-    """Names of workloads, or paths."""
+    workloads: tuple[str, ...] = (DEFAULT_WORKLOAD,)  # Names of workloads, or paths.
     varied: Varied = field(default_factory=dict)
     """The values of each condition by its name; missing conditions have their default. `rate` adds
     open loops to the closed loop."""
     subjects: tuple[str, ...] | None = None
     """Names of servers under test; None: the project's servers."""
-    baselines: bool = False
-    """Whether the baselines of these servers are also measured."""
+    baselines: bool = False  # Whether the baselines of these servers are also measured.
 
     def values(self, name: str) -> tuple[Value, ...]:
         """Return the values of one condition."""

@@ -34,8 +34,7 @@ class Checkout(BaseModel):
     """The commit of this project."""
 
     commit: str
-    changed_files: int = 0
-    """The number of files that differ from this commit."""
+    changed_files: int = 0  # The number of files that differ from this commit.
 
 
 class SubjectVersions(BaseModel):
@@ -43,8 +42,7 @@ class SubjectVersions(BaseModel):
 
     servers: dict[str, str | None] = {}
     references: dict[str, str | None] = {}
-    compilers: dict[str, str | None] = {}
-    """The compilers of the servers."""
+    compilers: dict[str, str | None] = {}  # The compilers of the servers.
 
 
 class Versions(SubjectVersions):
@@ -55,8 +53,7 @@ class Versions(SubjectVersions):
     wrk: str | None = None
     redis: str | None = None
     python: str | None = None
-    sources: str | None = None
-    """A hash of the sources of the sweep and of the servers."""
+    sources: str | None = None  # A hash of the sources of the sweep and of the servers.
     git: Checkout | None = None
     nginx: str | None = None
 
@@ -66,16 +63,12 @@ class HostInfo(BaseModel):
 
     role: Role
     name: str
-    address: str
-    """The address for data traffic."""
+    address: str  # The address for data traffic.
     kernel: str = ""
     cpu_model: str = ""
-    cpus: int = 1
-    """The number of CPUs that the host may use."""
-    cpu_limit: float | None = None
-    """The host's CPU quota: 1.0 is one CPU. None: no quota."""
-    limited_by: str = ""
-    """The mechanism of the quota: "cgroup v1", "cgroup v2"."""
+    cpus: int = 1  # The number of CPUs that the host may use.
+    cpu_limit: float | None = None  # The host's CPU quota: 1.0 is one CPU. None: no quota.
+    limited_by: str = ""  # The mechanism of the quota: "cgroup v1", "cgroup v2".
     memory_mb: int = 0
     settings: dict[str, str | int | None] = {}
     """The relevant kernel settings, and the limit of descriptors of a process."""
@@ -85,8 +78,7 @@ class Placement(BaseModel):
     """The CPU numbers of server and load. An empty list: the kernel decides."""
 
     server: list[int]
-    load: list[int]
-    """The CPU numbers of the load generator, Redis, nginx and this program."""
+    load: list[int]  # The CPU numbers of the load generator, Redis, nginx and this program.
     note: str
 
 
@@ -101,16 +93,13 @@ class SystemLimits(BaseModel):
     """Open descriptors of a process: the hard limit, to which the soft limit is raised."""
     somaxconn: int
     syn_backlog: int
-    syn_cookies: int
-    """0 off, 1 when the queue is full, 2 always."""
-    ports: int
-    """The number of local ports for outgoing connections."""
+    syn_cookies: int  # 0 off, 1 when the queue is full, 2 always.
+    ports: int  # The number of local ports for outgoing connections.
     time_wait_reuse: int
     """Whether ports in TIME_WAIT are reused: 0 never, 1 always, 2 on the loopback interface."""
     time_wait_memory: int = UNLIMITED
     """The kernel's limit of connections in TIME_WAIT, see `bench.host.kernel`."""
-    tasks: int = UNLIMITED
-    """The lowest limit for the number of processes and threads."""
+    tasks: int = UNLIMITED  # The lowest limit for the number of processes and threads.
     tasks_name: str = "no limit"
     tasks_fix: str = ""
     ab_ceiling: int | None = None
@@ -132,8 +121,7 @@ class Limit(Enum):
 class Finding(BaseModel):
     """A limit that is too low for some levels."""
 
-    about: Limit | None = None
-    """None: the record of an older sweep lacks it."""
+    about: Limit | None = None  # None: the record of an older sweep lacks it.
     limit: str
     have: str
     need: str
@@ -141,10 +129,8 @@ class Finding(BaseModel):
     """The affected numbers of connections. They include idle ones, except for ab's own limit."""
     impossible: bool = False
     """True: these levels are skipped. False: they are run, but may fail or be slower."""
-    consequence: str
-    """The effect of the limit, as a part of a sentence."""
-    fix: str
-    """The command that raises the limit, or other advice."""
+    consequence: str  # The effect of the limit, as a part of a sentence.
+    fix: str  # The command that raises the limit, or other advice.
 
     def describe(self) -> str:
         """Return the finding in one sentence, without its fix."""
@@ -172,10 +158,8 @@ class DoctorLine(BaseModel):
     """The result of one check of `zerohttpd doctor`."""
 
     topic: str
-    have: str
-    """The value that was found."""
-    need: str
-    """The value that the chosen runs need."""
+    have: str  # The value that was found.
+    need: str  # The value that the chosen runs need.
     state: State = "well"
     fix: str = ""
     """A command that fixes the problem, or advice; empty if all is well or there is no fix."""

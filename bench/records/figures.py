@@ -49,8 +49,7 @@ class Latency(BaseModel):
     max: float
     mean: float
     count: int
-    source: str
-    """The source of the times: ab's two files, or another tool and its correction."""
+    source: str  # The source of the times: ab's two files, or another tool and its correction.
 
 
 class TcpProblems(BaseModel):
@@ -60,8 +59,7 @@ class TcpProblems(BaseModel):
     """How many times a new connection found the accept queue full."""
     listen_drops: int | None = None
     """Connection attempts that were dropped for any reason, e.g. a full queue."""
-    retransmits: int | None = None
-    """TCP segments that were sent again."""
+    retransmits: int | None = None  # TCP segments that were sent again.
     time_wait_overflows: int | None = None
     """Ended connections that the kernel could not keep in TIME_WAIT."""
 
@@ -96,14 +94,10 @@ class ProcessFigures(TcpProblems):
     proportional sizes of all processes can be added, unlike resident sizes."""
     pss_mean_mb: float | None = None
     processes_peak: int | None = None
-    threads_peak: int | None = None
-    """The threads of all processes; each process has at least one."""
-    descriptors_peak: int | None = None
-    """Open descriptors of all processes together."""
-    samples: int = 0
-    """The number of samples of memory, processes and descriptors."""
-    source: str = ""
-    """The method that counted CPU time and switches."""
+    threads_peak: int | None = None  # The threads of all processes; each process has at least one.
+    descriptors_peak: int | None = None  # Open descriptors of all processes together.
+    samples: int = 0  # The number of samples of memory, processes and descriptors.
+    source: str = ""  # The method that counted CPU time and switches.
 
     @property
     def core_rate(self) -> float | None:
@@ -130,23 +124,18 @@ class LittlesLaw(BaseModel):
     mean is from the times of all requests."""
 
     concurrency: int
-    rate: float
-    """Requests per second."""
+    rate: float  # Requests per second.
     mean_ms: float
-    product: float
-    """rate x mean: the average number of requests in progress."""
-    deviation: float
-    """product / concurrency - 1."""
+    product: float  # rate x mean: the average number of requests in progress.
+    deviation: float  # product / concurrency - 1.
 
 
 class OpenLoopFigures(BaseModel):
     """The report of a tool that sends at a constant rate, independent of the server."""
 
     tool: str
-    rate_asked: float
-    """Requests per second."""
-    rate_done: float
-    """Answers per second, with any status."""
+    rate_asked: float  # Requests per second.
+    rate_done: float  # Answers per second, with any status.
     seconds: float
     sent: int
     succeeded: int
@@ -162,8 +151,7 @@ class HostFigures(TcpProblems):
 
     role: Role
     name: str
-    cpu_share: float
-    """CPU time divided by the CPU time that the host may use: 1.0 is its limit."""
+    cpu_share: float  # CPU time divided by the CPU time that the host may use: 1.0 is its limit.
     throttled_share: float | None = None
     """The share of the quota's periods in which the host was stopped; None without a quota."""
 
@@ -173,19 +161,16 @@ class AbFigures(BaseModel):
 
     complete: int
     failed: int
-    failures: dict[str, int] = {}
-    """Failed requests by kind: connect, receive, length, exceptions."""
+    failures: dict[str, int] = {}  # Failed requests by kind: connect, receive, length, exceptions.
     write_errors: int = 0
     non_2xx: int = 0
     keep_alive: int = 0
     concurrency: int
     transferred_bytes: int
-    html_bytes: int
-    """Bodies only."""
+    html_bytes: int  # Bodies only.
     seconds: float
     requests_per_second: float
-    mean_ms: float
-    """Mean time of a request, measured by the client."""
+    mean_ms: float  # Mean time of a request, measured by the client.
     percentiles_ms: dict[str, float] = {}
     """The time within which N % of the requests were served, by N; "100" is the longest time."""
 
@@ -197,16 +182,11 @@ class WrkFigures(BaseModel):
     unasked: int
     """Planned requests that wrk did not send. If all answers came, the server sent this number of
     answers without a request."""
-    transferred_bytes: int
-    """The heads and bodies of all answers."""
-    statuses: dict[str, int]
-    """Answers by status."""
-    lengths: dict[str, int]
-    """Answers by the length of their bodies."""
-    closes: int
-    """Answers with `Connection: close`."""
-    errors: dict[str, int]
-    """Errors by kind: connect, read, write, timeout."""
+    transferred_bytes: int  # The heads and bodies of all answers.
+    statuses: dict[str, int]  # Answers by status.
+    lengths: dict[str, int]  # Answers by the length of their bodies.
+    closes: int  # Answers with `Connection: close`.
+    errors: dict[str, int]  # Errors by kind: connect, read, write, timeout.
 
     @property
     def complete(self) -> int:
@@ -223,18 +203,14 @@ class ServerStatistics(BaseModel):
     """The server's own counts, which it prints at its end. None: not printed."""
 
     requests: int | None = None
-    responses: dict[str, int] = {}
-    """Responses by class: {"2xx": 12000, ...}."""
-    bytes_sent: int | None = None
-    """Everything sent to clients, heads and bodies."""
+    responses: dict[str, int] = {}  # Responses by class: {"2xx": 12000, ...}.
+    bytes_sent: int | None = None  # Everything sent to clients, heads and bodies.
     cpu_user_s: float | None = None
     cpu_system_s: float | None = None
     cpu_us_per_request: float | None = None
     """User and system CPU time of the server and its children, microseconds per request."""
-    peak_memory_mb: float | None = None
-    """The peak memory of the server's largest process."""
-    workers: dict[str, int] = {}
-    """Requests by worker, for servers with a fixed number of workers."""
+    peak_memory_mb: float | None = None  # The peak memory of the server's largest process.
+    workers: dict[str, int] = {}  # Requests by worker, for servers with a fixed number of workers.
 
     @property
     def cpu_user_us_per_request(self) -> float | None:
@@ -259,12 +235,9 @@ class MemoryFigures(BaseModel):
     """The memory of all processes of a server with many connections, in bytes."""
 
     connections: int = Field(gt=0)
-    before: int
-    """Proportional set size after a first request."""
-    pss: int
-    """Proportional set size with all connections."""
-    anonymous: int
-    """The part of `pss` that no file backs (anonymous memory)."""
+    before: int  # Proportional set size after a first request.
+    pss: int  # Proportional set size with all connections.
+    anonymous: int  # The part of `pss` that no file backs (anonymous memory).
 
     @property
     def per_connection(self) -> float:
@@ -275,10 +248,8 @@ class MemoryFigures(BaseModel):
 class CallFigures(BaseModel):
     """The system calls of a server under load, counted by strace."""
 
-    per_request: dict[str, float]
-    """System calls per request by name, the most frequent first."""
-    writes: float
-    """Writes to clients per request; the number should be 1."""
+    per_request: dict[str, float]  # System calls per request by name, the most frequent first.
+    writes: float  # Writes to clients per request; the number should be 1.
 
     @property
     def total(self) -> float:
@@ -295,12 +266,10 @@ class Frame(BaseModel):
     """A function in the stacks of a profile, and the functions that it called."""
 
     name: str
-    count: int
-    """Samples or instructions of the function and of all functions that it called."""
+    count: int  # Samples or instructions of the function and of all functions that it called.
     of: Literal["server", "library", "kernel"] = "server"
     """The origin of the function; a library is usually the C library."""
-    below: list["Frame"] = []
-    """The functions that it called, the most expensive first."""
+    below: list["Frame"] = []  # The functions that it called, the most expensive first.
 
     @property
     def own(self) -> int:
@@ -314,12 +283,9 @@ class StackFigures(BaseModel):
     how: Literal["perf", "pprof", "callgrind"]
     """perf: samples of CPU time, if permitted also in the kernel; pprof: samples by Go's runtime;
     callgrind: instructions in user space only."""
-    kernel: bool
-    """Whether functions of the kernel are included."""
-    user_share: float | None = None
-    """The share of samples in user space; None: unknown."""
-    frames: list[Frame]
-    """The outermost functions."""
+    kernel: bool  # Whether functions of the kernel are included.
+    user_share: float | None = None  # The share of samples in user space; None: unknown.
+    frames: list[Frame]  # The outermost functions.
 
     @property
     def count(self) -> int:
@@ -344,19 +310,15 @@ class Check(BaseModel):
 
     name: str
     holds: bool
-    label: str = ""
-    """The failure in one or two words, for the table."""
-    detail: str = ""
-    """The failure in a sentence."""
+    label: str = ""  # The failure in one or two words, for the table.
+    detail: str = ""  # The failure in a sentence.
 
 
 class Reason(BaseModel):
     """The reason why there is no valid result."""
 
-    label: str
-    """The reason in one or two words, for a table."""
-    text: str
-    """The reason in a sentence."""
+    label: str  # The reason in one or two words, for a table.
+    text: str  # The reason in a sentence.
 
 
 class Run(BaseModel):
@@ -369,18 +331,14 @@ class Run(BaseModel):
     kind: Kind = "server"
     architecture: str | None = None
     """The server that has this architecture: "epoll" for epoll and for baseline-epoll."""
-    conditions: Conditions
-    """In a file each condition is a field of the run."""
-    concurrency: int = Field(gt=0)
-    """Concurrent connections; in the open loop their maximum."""
-    run: int
-    """The run's number, from 1."""
+    conditions: Conditions  # In a file each condition is a field of the run.
+    concurrency: int = Field(gt=0)  # Concurrent connections; in the open loop their maximum.
+    run: int  # The run's number, from 1.
     state: Held
     reason: Reason | None = None
     outlier: bool = False
     """Whether the rate differs much from the other runs' rates; an outlier still counts."""
-    requests: int = Field(gt=0)
-    """The planned number of requests."""
+    requests: int = Field(gt=0)  # The planned number of requests.
     started: datetime | None = None
     seconds: float = 0.0
     """The run's duration in seconds, with start and end of the servers, without `waited`."""
@@ -396,12 +354,9 @@ class Run(BaseModel):
     open_loop: OpenLoopFigures | None = None
     latency: Latency | None = None
     process: ProcessFigures | None = None
-    memory: MemoryFigures | None = None
-    """Only in the modes "parked" and "pending"."""
-    calls: CallFigures | None = None
-    """Only in the mode "traced"."""
-    stacks: StackFigures | None = None
-    """Only in the modes "sampled" and "counted"."""
+    memory: MemoryFigures | None = None  # Only in the modes "parked" and "pending".
+    calls: CallFigures | None = None  # Only in the mode "traced".
+    stacks: StackFigures | None = None  # Only in the modes "sampled" and "counted".
     load_process: OtherProcess | None = None
     redis_process: OtherProcess | None = None
     nginx_process: OtherProcess | None = None

@@ -28,17 +28,12 @@ class Metric(NamedTuple):
     version 1 have no process figures and no latency."""
 
     key: str
-    label: str
-    """The name in table headings, tooltips and axes."""
+    label: str  # The name in table headings, tooltips and axes.
     unit: str
-    paths: str
-    """The column `read`: paths, separated by spaces."""
-    better: str
-    """Whether "more" or "less" is better."""
-    exported: str
-    """Whether the exports have this figure: "yes" or "no"."""
-    about: str
-    """The description for the schema of the exports."""
+    paths: str  # The column `read`: paths, separated by spaces.
+    better: str  # Whether "more" or "less" is better.
+    exported: str  # Whether the exports have this figure: "yes" or "no".
+    about: str  # The description for the schema of the exports.
 
     def read(self, run: Run) -> float | None:
         """Return the figure of a run; None if it was not measured."""

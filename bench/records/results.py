@@ -25,17 +25,13 @@ from bench.records.figures import Run
 class Published(BaseModel):
     """A row of a published table: one system under one load."""
 
-    system: str
-    """The name of the system in the publication, often with its version."""
-    subject: str
-    """The name of the measured server that is compared with it."""
+    system: str  # The name of the system in the publication, often with its version.
+    subject: str  # The name of the measured server that is compared with it.
     workload: str
     keep_alive: bool = False
     cores: Cores = "one"
-    concurrency: int
-    """The published level."""
-    at: int
-    """The measured level that this row is compared with."""
+    concurrency: int  # The published level.
+    at: int  # The measured level that this row is compared with.
     requests_per_second: float | None = None
     """None: the run was not completed, or the rate was not published."""
     note: str = ""
@@ -55,14 +51,11 @@ class StudyWords(BaseModel):
     title: str
     question: str
     source: str
-    machine: str = ""
-    """The machine of the published figures; empty: nothing was published."""
-    reference: str
-    """The server that ratios refer to."""
+    machine: str = ""  # The machine of the published figures; empty: nothing was published.
+    reference: str  # The server that ratios refer to.
     references: dict[str, str] = {}
     """Other servers that ratios refer to, for workloads that `reference` does not serve."""
-    equal: list[str]
-    """The settings that were equal for all servers, a line each."""
+    equal: list[str]  # The settings that were equal for all servers, a line each.
     changed: list[str] = []
     """Changes since publication, and the reasons why ratios differ today, a line each."""
 
@@ -98,20 +91,15 @@ class Expect(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    figure: str = "cpu_load"
-    """A key of metrics.csv."""
-    server: str = ""
-    """Empty: each server without its own version of this expectation."""
+    figure: str = "cpu_load"  # A key of metrics.csv.
+    server: str = ""  # Empty: each server without its own version of this expectation.
     versus: tuple[str, ...] = ()
     """Server names or OTHER_SIDES, for ratios; empty: the limit is for the figure itself."""
-    workloads: tuple[str, ...] = ()
-    """Empty: each workload."""
-    level: int | None = None
-    """The number of connections; None: each number."""
+    workloads: tuple[str, ...] = ()  # Empty: each workload.
+    level: int | None = None  # The number of connections; None: each number.
     than: dict[str, bool | int | float | str] = {}
     """The other side's conditions (also `workload` and `level`) that differ from this side's."""
-    limit: float | None = None
-    """None: the ratio is shown without a target."""
+    limit: float | None = None  # None: the ratio is shown without a target.
     sense: Literal["at most", "at least"] = "at most"
 
     @property
@@ -132,12 +120,9 @@ class Peer(BaseModel):
     about: str
     language: str
     origin: str
-    how: str
-    """The processes or threads of the server, and how they wait for events."""
-    resembles: list[str]
-    """The servers of this project that have a similar architecture."""
-    settings: list[str]
-    """Settings that were changed for a fair comparison."""
+    how: str  # The processes or threads of the server, and how they wait for events.
+    resembles: list[str]  # The servers of this project that have a similar architecture.
+    settings: list[str]  # Settings that were changed for a fair comparison.
     warm_up: int
     keeps: str
     closes: str
@@ -157,10 +142,8 @@ class KeptOptions(BaseModel):
     parts: tuple[Plan, ...] = ()
     """Empty in the oldest records, which stored one plan instead of parts."""
     redis: str | None = None
-    hosts: Path | None = None
-    """The file that names the hosts; None: everything on this machine."""
-    programs: Path = Path()
-    """The folder of the servers' executables."""
+    hosts: Path | None = None  # The file that names the hosts; None: everything on this machine.
+    programs: Path = Path()  # The folder of the servers' executables.
 
     @field_validator("parts", mode="before")
     @classmethod
@@ -178,12 +161,10 @@ class Settings(BaseModel):
     path: str | None = None
     runs: int = 1
     timeout_s: float | None = None
-    redis: str | None = None
-    """The URL of Redis without a password, or "private"."""
+    redis: str | None = None  # The URL of Redis without a password, or "private".
     redis_settings: dict[str, str | int | None] = {}
     options: KeptOptions | None = None
-    resumed: list[str] = []
-    """The times at which the sweep was resumed."""
+    resumed: list[str] = []  # The times at which the sweep was resumed.
 
 
 class Results(Head, BaseModel):
@@ -196,28 +177,21 @@ class Results(Head, BaseModel):
     state: Literal["running", "complete", "interrupted"] = "running"
     finished: datetime | None = None
     settings: Settings = Settings()
-    hosts: list[HostInfo] = []
-    """The hosts and their roles; empty: one machine for everything."""
+    hosts: list[HostInfo] = []  # The hosts and their roles; empty: one machine for everything.
     limits: SystemLimits | None = None
     findings: list[Finding] = []
     doctor: list[DoctorLine] = []
-    servers: list[str] = []
-    """The servers under test, in the order in which they are shown."""
+    servers: list[str] = []  # The servers under test, in the order in which they are shown.
     stalled_by: dict[str, str] = {}
     """The number of silent clients that block all other clients, by server: "one", "workers" (one
     for each worker), or "none". Older records may have another word. Empty: not recorded."""
-    slicing: str | None = None
-    """The method of CPU quotas; empty: not possible. None: not recorded."""
+    slicing: str | None = None  # The method of CPU quotas; empty: not possible. None: not recorded.
     levels: list[int] = []
     workloads: list[str] = []
-    studies: list[PeerStudy] = []
-    """The studies that the sweep measures."""
-    expect: list[Expect] = []
-    """The expectations of these studies."""
-    peers: dict[str, Peer] = {}
-    """The descriptions of the reference servers; empty: not recorded."""
-    left_out: dict[str, str] = {}
-    """Servers that were requested but not available, and the reasons."""
+    studies: list[PeerStudy] = []  # The studies that the sweep measures.
+    expect: list[Expect] = []  # The expectations of these studies.
+    peers: dict[str, Peer] = {}  # The descriptions of the reference servers; empty: not recorded.
+    left_out: dict[str, str] = {}  # Servers that were requested but not available, and the reasons.
     runs: list[Run] = []
 
     def conditions(self) -> list[Conditions]:

@@ -50,8 +50,7 @@ class AttackFacts(BaseModel):
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
     """Whether the crowd (`CrowdTally`) is well-behaved: its missing responses count as lost."""
-    crowd_promised: bool = False
-    """Whether each client of the crowd must get a response."""
+    crowd_promised: bool = False  # Whether each client of the crowd must get a response.
 
 
 class Phase(BaseModel):
@@ -60,18 +59,15 @@ class Phase(BaseModel):
     seconds: float
     rate: float
     """Good responses per second to the rated visitors: the median of intervals of 0.1 s."""
-    outcomes: dict[str, int] = {}
-    """The outcomes of all visitors' requests."""
-    why: dict[str, dict[str, int]] = {}
-    """The numbers of failures by outcome and reason."""
+    outcomes: dict[str, int] = {}  # The outcomes of all visitors' requests.
+    why: dict[str, dict[str, int]] = {}  # The numbers of failures by outcome and reason.
     longest_ms: float = 0.0
 
 
 class CrowdTally(BaseModel):
     """The results of the clients of an attack (the crowd)."""
 
-    opened: int = 0
-    """Opened connections."""
+    opened: int = 0  # Opened connections.
     answers: dict[str, int] = {}
     why: dict[str, dict[str, int]] = {}
 
@@ -79,10 +75,8 @@ class CrowdTally(BaseModel):
 class Ending(BaseModel):
     """The end of a server: its exit status or signal."""
 
-    obeyed: bool
-    """False if the server did not end after SIGTERM and had to be killed."""
-    well: bool
-    """Whether the exit status was 0."""
+    obeyed: bool  # False if the server did not end after SIGTERM and had to be killed.
+    well: bool  # Whether the exit status was 0.
     words: str
 
 
@@ -90,17 +84,14 @@ class Remarks(BaseModel):
     """The remarks that the server confirmed, with 303."""
 
     answered: int = 0
-    missing: int = 0
-    """Remarks that are missing from Redis."""
-    twice: int = 0
-    """Remarks that are in Redis more than once."""
+    missing: int = 0  # Remarks that are missing from Redis.
+    twice: int = 0  # Remarks that are in Redis more than once.
 
 
 class LeftOver(BaseModel):
     """What remains after all clients have disconnected: connections, and additional tasks."""
 
-    connections: int = 0
-    """Connections to clients."""
+    connections: int = 0  # Connections to clients.
     processes: int = 0
     threads: int = 0
 
@@ -111,10 +102,8 @@ class TortureCell(BaseModel):
     subject: str
     kind: Kind
     attack: str
-    reason: str | None = None
-    """The reason why there are no figures."""
-    reached: bool = True
-    """False: the time limit for all tests passed before this test began."""
+    reason: str | None = None  # The reason why there are no figures.
+    reached: bool = True  # False: the time limit for all tests passed before this test began.
     before: Phase | None = None
     during: Phase | None = None
     settling: Phase | None = None
@@ -125,35 +114,28 @@ class TortureCell(BaseModel):
     course: list[int] = []
     """Good responses to the rated visitors in each interval of 0.1 s from the start."""
     attack_from_s: float = 0.0
-    attack_to_s: float = 0.0
-    """The start and the end of the attack in `course`, in seconds."""
+    attack_to_s: float = 0.0  # The start and the end of the attack in `course`, in seconds.
     wanted: float = 0.0
     """The rate of the rated visitors with an infinitely fast server, in pages/s."""
     starved_s: float = 0.0
     """The seconds for which the server (before the attack) and the visitors (until the attack ends)
     were runnable but did not run."""
     crowd: CrowdTally | None = None
-    killed: int = 0
-    """The number of killed children."""
+    killed: int = 0  # The number of killed children.
     remarks: Remarks = Remarks()
     left_over: LeftOver = LeftOver()
-    died: Ending | None = None
-    """How the server ended, if it ended by itself; None if it did not."""
-    ended: list[Ending] = []
-    """How each server ended after SIGTERM."""
-    seconds: float = 0.0
-    """The duration of the whole test."""
+    died: Ending | None = None  # How the server ended, if it ended by itself; None if it did not.
+    ended: list[Ending] = []  # How each server ended after SIGTERM.
+    seconds: float = 0.0  # The duration of the whole test.
 
 
 class TortureSettings(BaseModel):
     """The settings of a robustness test."""
 
     attack_seconds: float | None = None
-    minutes: float | None = None
-    """The time limit for all attacks."""
+    minutes: float | None = None  # The time limit for all attacks.
     visitors: int | None = None
-    think_seconds: float = 0.0
-    """A visitor's pause after each response."""
+    think_seconds: float = 0.0  # A visitor's pause after each response.
 
 
 class Record(Head, BaseModel):
@@ -164,8 +146,7 @@ class Record(Head, BaseModel):
     state: Literal["running", "complete", "out of time", "interrupted"] = "running"
     seconds: float = 0.0
     settings: TortureSettings = TortureSettings()
-    notes: list[str] = []
-    """The servers and attacks that were left out, and why."""
+    notes: list[str] = []  # The servers and attacks that were left out, and why.
     subjects: list[str] = []
     attacks: list[AttackFacts] = []
     cells: list[TortureCell] = []

@@ -16,27 +16,20 @@ class Workload(BaseModel):
 
     name: str
     title: str
-    called: str = ""
-    """The workload's name in titles, if it differs from `name`."""
+    called: str = ""  # The workload's name in titles, if it differs from `name`.
     path: str
     status: int | None = None
     """The expected status. None: the status of the first response, which must not be an error."""
-    form: str | None = None
-    """The body of a POST; None: a GET."""
-    waits: int = 0
-    """The number of Redis replies that a request waits for, one after another."""
-    visits: int = 0
-    """The number that each request adds to the visitor count in Redis."""
-    remarks: int = 0
-    """The number of remarks that each request adds to the guestbook in Redis."""
+    form: str | None = None  # The body of a POST; None: a GET.
+    waits: int = 0  # The number of Redis replies that a request waits for, one after another.
+    visits: int = 0  # The number that each request adds to the visitor count in Redis.
+    remarks: int = 0  # The number of remarks that each request adds to the guestbook in Redis.
     share: float = 1.0
     """The share of the usual number of requests that is sent; below 1 for expensive requests."""
     leads: str | None = None
     """The target of a redirect: a path; the response may have the whole URL."""
-    file: str | None = None
-    """A file in public/ whose content is the body."""
-    contains: str = ""
-    """A text that the body contains."""
+    file: str | None = None  # A file in public/ whose content is the body.
+    contains: str = ""  # A text that the body contains.
     may_grow: bool = False
     """Whether the page may become longer between requests, because it shows a count."""
 

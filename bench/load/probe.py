@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Sends a first request, whose answer is the reference for all later answers."""
 
-import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from bench.host.project import ROOT
-from bench.load.client import Response, request
+from bench.load.client import Client, NoAnswer, Response, request
 from bench.records.errors import NoFigure
 from bench.records.workloads import FORM, Workload
 
@@ -27,11 +27,18 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
     """
     kept = ["Connection: Keep-Alive"] if keep_alive else []
     fields = [*kept, "User-Agent: probe", "Accept: */*"]
-    received = _exchange(url, request_for(url, workload, "HTTP/1.0", fields))
-    answer = Response.of(received)
-    if answer is None:
-        words = f"{len(received):,} bytes, no HTTP head" if received else "the connection closed"
-        raise ProbeError(f"a first request got no answer: {words}", "no answer")
+    to = urlsplit(url)
+    try:
+        with Client((to.hostname or "", to.port or 80), SECONDS) as client:
+            client.send(request_for(url, workload, "HTTP/1.0", fields))
+            answer = client.answer()
+            seconds = SECONDS if answer.announced is None else SURPLUS_SECONDS
+            answer = replace(answer, body=answer.body + client.rest(seconds)[0])
+    except (OSError, NoAnswer) as error:
+        cut = Response.of(error.head + error.received) if isinstance(error, NoAnswer) else None
+        if cut is None:
+            raise ProbeError(f"a first request got no answer: {error}", "no answer") from error
+        answer = cut
     wrong = answer.status >= 400 if status is None else answer.status != status
     if wrong:
         wanted = f" and not {status}" if status else ""
@@ -68,20 +75,3 @@ def request_for(url: str, workload: Workload, version: str, fields: Sequence[str
     posted = (*fields, f"Content-Type: {FORM}")
     body = workload.form.encode()
     return request("POST", target, *posted, body=body, host=to.netloc, version=version)
-
-
-def _exchange(url: str, request: bytes) -> bytes:
-    to, received = urlsplit(url), b""
-    try:
-        with socket.create_connection((to.hostname, to.port or 80), timeout=SECONDS) as connection:
-            connection.sendall(request)
-            while piece := connection.recv(65536):
-                received += piece
-                answer = Response.of(received)
-                if answer and answer.announced is not None and len(answer.body) >= answer.announced:
-                    connection.settimeout(SURPLUS_SECONDS)
-    except OSError as error:
-        if not received:
-            words = f"a first request got no answer: {error or type(error).__name__}"
-            raise ProbeError(words, "no answer") from error
-    return received

@@ -11,7 +11,7 @@ from bench.host.process import Helper, HelperError, last_line
 from bench.host.signals import SignalWatch
 from bench.load.crowd import RUSH_SECONDS, CrowdOrder, Page
 
-CROWD_SECONDS = 2 * RUSH_SECONDS
+CROWD_SECONDS = 3 * RUSH_SECONDS
 """The time within which a crowd must end."""
 
 

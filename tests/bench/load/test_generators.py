@@ -217,8 +217,9 @@ def test_a_form_is_sent() -> None:
 @pytest.mark.parametrize(
     ("answer", "label", "text"),
     [
-        (b"", "no answer", "the connection closed"),
-        (b"hello", "no answer", "5 bytes, no HTTP head"),
+        (b"", "no answer", "the connection ended after 0 bytes"),
+        (b"hello", "no answer", "the connection ended after 5 bytes"),
+        (b"+PONG\r\n\r\n", "no answer", "the response is not HTTP"),
         (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "status 503", "got 503 and not 200"),
         (HEAD + b"123456", "wrong length", "Content-Length says 5, but 6 bytes were received"),
         (HEAD + b"1234", "wrong length", "Content-Length says 5, but 4 bytes were received"),

@@ -17,9 +17,7 @@ from bench.host import kernel
 from bench.host.accounting import parent_of_groups
 from bench.host.kernel import text_of
 from bench.host.programs import output_of
-from bench.load.ab import AB
-from bench.load.open_loop import OHA
-from bench.load.wrk import WRK
+from bench.load.generators import AB, OHA, WRK
 from bench.records.environment import UNLIMITED, Finding, Limit, SystemLimits
 from bench.records.figures import Role
 from bench.records.plan import RunSpec

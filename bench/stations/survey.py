@@ -8,9 +8,7 @@ from pathlib import Path
 from bench.host import machine, programs
 from bench.host.machine import Host, read_limits
 from bench.host.project import git_state, source_digest
-from bench.load.ab import AB
-from bench.load.open_loop import OHA
-from bench.load.wrk import WRK
+from bench.load.generators import AB, OHA, WRK
 from bench.records.environment import SubjectVersions, Versions
 from bench.stations.orders import Surveyed
 from bench.subjects import declared

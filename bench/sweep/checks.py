@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.doctor.limits import ACCEPT_QUEUE_FIX, TIME_WAIT_FIX
 from bench.load.client import Response
-from bench.load.outcome import Outcome
+from bench.load.running import Outcome
 from bench.records.figures import AbFigures, OpenLoopFigures, WrkFigures
 from bench.records.plan import RunSpec
 from bench.records.run import Check, Reason, Run

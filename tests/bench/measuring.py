@@ -14,7 +14,7 @@ from bench.host.accounting import CpuTime
 from bench.host.process import Child
 from bench.host.programs import find_program
 from bench.host.signals import SignalWatch
-from bench.load.open_loop import OHA
+from bench.load.generators import OHA
 from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.records.figures import Kind

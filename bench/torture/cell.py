@@ -7,16 +7,28 @@ so that a short delay of the machine does not change the rate.
 
 import statistics
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
+from bench.host import machine
 from bench.host.kernel import difference
 from bench.host.process import OUTPUT, last_line
 from bench.load.crowd import CrowdOrder, Exchange, Late, Tally, exchanges_of
 from bench.load.running import RunningCrowd
 from bench.records.errors import NoFigure
-from bench.records.torture import BACK_SECONDS, SLICE, Phase, Remarks, TortureCell
+from bench.records.torture import (
+    BACK_SECONDS,
+    SLICE,
+    Phase,
+    Record,
+    Remarks,
+    TortureCell,
+    TortureSettings,
+)
+from bench.stations.survey import versions_of, with_tools
 from bench.subjects.subject import Subject
 from bench.torture.attacks import Attack, AttackScene, page
 from bench.torture.ground import Ground
@@ -92,6 +104,26 @@ LOOKS = 3
 AGAIN_SECONDS = 0.02
 LATE_SECONDS = 0.05
 """The maximum delay of a response in the visitors' output, which is written 50 times a second."""
+
+
+def empty_record(options: Namespace, command: Sequence[str], ground: Ground) -> Record:
+    """Return a record without results; `command`: the command line."""
+    return Record(
+        started=datetime.now().astimezone(),
+        command=list(command),
+        machine=machine.describe_machine(),
+        versions=with_tools(versions_of(options.subjects), ground.redis.version()),
+        placement=ground.placement,
+        settings=TortureSettings(
+            attack_seconds=options.seconds,
+            minutes=options.minutes,
+            visitors=VISITORS,
+            think_seconds=THINK_SECONDS,
+        ),
+        notes=options.notes,
+        subjects=[subject.name for subject in options.subjects],
+        attacks=options.attacks,
+    )
 
 
 @dataclass(frozen=True)

@@ -113,22 +113,22 @@ class Group:
         """Create the group in the folder `parent`. With `quotas`, limit its processes to a `share`
         of one core by a group in the folder `quotas` (in version 2, the same group). May raise
         OSError."""
-        owner, self._share = f"{_process_namespace()}-{os.getpid()}", share
-        self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
-        self._limited = (quotas or parent) / self._folder.name
-        self._folder.mkdir()
-        if quotas:
-            try:
-                self._limited.mkdir(exist_ok=True)
-                _limit(self._limited, round(share * PERIOD_US))
-            except OSError:
-                self.close()
-                raise
+        self._share = share
+        name = f"{_PREFIX}-{_process_namespace()}-{os.getpid()}-{next(_numbers)}"
+        self._folders = list(dict.fromkeys([parent / name, (quotas or parent) / name]))
+        try:
+            for folder in self._folders:
+                folder.mkdir()
+            if quotas:
+                _limit(self._folders[-1], round(share * PERIOD_US))
+        except OSError:
+            self.close()
+            raise
 
     @property
     def folders(self) -> list[Path]:
         """Return the group's folder for accounting, and the folder for the quota if it differs."""
-        return list(dict.fromkeys([self._folder, self._limited]))
+        return self._folders
 
     def wrap(self, command: Sequence[str]) -> list[str]:
         """Return the command line that runs a program in this group."""
@@ -138,24 +138,20 @@ class Group:
 
     def read(self) -> Usage:
         """Return the usage of all processes of the group since its creation."""
-        counted, limited = (
-            parse_stat((folder / "cpu.stat").read_text())
-            for folder in (self._folder, self._limited)
-        )
+        own, limited = self.folders[0], parse_stat((self.folders[-1] / "cpu.stat").read_text())
+        counted = parse_stat((own / "cpu.stat").read_text())
         cpu = CpuTime(float(counted["user_usec"]), float(counted["system_usec"]))
-        pressure = text_of(self._folder / "cpu.pressure")
+        pressure = text_of(own / "cpu.pressure")
         starved = re.search(r"^full .*total=(\d+)", pressure, re.MULTILINE)
         periods = Periods(limited["nr_periods"], limited["nr_throttled"]) if self._share else None
         return Usage(cpu, float(starved[1]) if starved else None, periods)
 
     def pids(self) -> list[int]:
         """Return the PIDs of the group's processes."""
-        return [int(line) for line in (self._folder / "cgroup.procs").read_text().split()]
+        return [int(line) for line in (self.folders[0] / "cgroup.procs").read_text().split()]
 
     def close(self) -> None:
         """Kill all processes of the group and remove the group."""
-        with contextlib.suppress(OSError):  # Linux before 5.14 has no cgroup.kill
-            (self._folder / "cgroup.kill").write_text("1")
         for folder in self.folders:
             remove_group(folder)
 
@@ -169,15 +165,12 @@ class Scope(Group):
         self._unit = f"{_PREFIX}-{os.getpid()}-{next(_numbers)}.scope"
 
     @functools.cached_property
-    def _folder(self) -> Path:  # type: ignore[override]  # known after the program's start
+    def folders(self) -> list[Path]:  # known after the program's start
+        """Return the folder of the scope. Raises OSError if systemd does not know the scope."""
         show = ["systemctl", "--user", "show", "--value", "-p", "ControlGroup", self._unit]
         if said := output_of(show).strip():
-            return self._mount / said.lstrip("/")
+            return [self._mount / said.lstrip("/")]
         raise OSError(f"systemd does not know {self._unit}")
-
-    @property
-    def _limited(self) -> Path:  # type: ignore[override]
-        return self._folder
 
     def wrap(self, command: Sequence[str]) -> list[str]:
         """Return the command line that runs a program in this scope."""
@@ -193,8 +186,13 @@ class Scope(Group):
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a group if it exists. Wait at most 1 second until its last process has ended."""
+    """Kill the processes of a group and remove it, if it exists. Wait at most 1 second until its
+    last process has ended."""
     for _ in range(50):
+        for pid in map(int, text_of(folder / "cgroup.procs").split()):
+            if pid > 0:  # 0: a process of another namespace
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             folder.rmdir()
         if not folder.exists():
@@ -230,10 +228,6 @@ def remove_stale_groups(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}-{_process_namespace()}-*-*"):
         owner = folder.name.split("-")[3]
         if owner.isdigit() and not Path("/proc", owner).exists():
-            for pid in map(int, text_of(folder / "cgroup.procs").split()):
-                if pid > 0:  # 0: a process of another namespace
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
             remove_group(folder)
 
 

@@ -257,7 +257,7 @@ child = subprocess.Popen(made.wrap(["sleep", "300"]), stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL)
 while child.pid not in made.pids():
     time.sleep(0.01)
-print(made._folder, made._limited, child.pid, flush=True)
+print(made.folders[0], made.folders[-1], child.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
 

@@ -16,7 +16,7 @@ import psutil
 from bench.host import kernel
 from bench.host.accounting import parent_of_groups
 from bench.host.kernel import text_of
-from bench.host.programs import output_of
+from bench.host.project import output_of
 from bench.load.generators import AB, OHA, WRK
 from bench.records.environment import UNLIMITED, Finding, Limit, SystemLimits
 from bench.records.figures import Role

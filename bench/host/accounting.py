@@ -44,7 +44,7 @@ from typing import NamedTuple
 from bench.host.kernel import text_of
 from bench.host.machine import V1, V2, own_folders, parse_mounts, parse_stat, read_own
 from bench.host.process import StartError
-from bench.host.programs import completed, output_of
+from bench.host.project import completed, output_of
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 """A script for sh: enter group $0, then execute the program, to count all the program's time."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import psutil
 
 from bench.host.kernel import TcpCounters, cpu_ticks, tcp_counters, text_of
-from bench.host.programs import output_of
+from bench.host.project import output_of
 from bench.records.environment import UNLIMITED, HostInfo, Machine, Placement, SystemLimits
 
 SETTINGS = (

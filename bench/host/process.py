@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from bench.host.kernel import demand_seconds
-from bench.host.programs import search_path
-from bench.host.project import ROOT
+from bench.host.project import ROOT, search_path
 from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure
 

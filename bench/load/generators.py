@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from bench.host.kernel import text_of
 from bench.host.process import last_line
-from bench.host.programs import find_program
+from bench.host.project import find_program
 from bench.load.running import Generator, Load, Outcome
 from bench.records.figures import AbFigures, Latency, OpenLoopFigures, WrkFigures
 from bench.records.workloads import FORM

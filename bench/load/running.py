@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from bench.host.accounting import CpuTime, rusage_of_reaped
 from bench.host.kernel import difference
 from bench.host.process import Child, Helper, HelperError, last_line
-from bench.host.programs import find_program, require
+from bench.host.project import find_program, require
 from bench.host.signals import SignalWatch
 from bench.load.crowd import RUSH_SECONDS, CrowdOrder, Page
 from bench.records.figures import AbFigures, Latency, MemoryFigures, OpenLoopFigures, WrkFigures

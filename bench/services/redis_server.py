@@ -22,7 +22,7 @@ import redis
 
 from bench.host.accounting import CpuTime
 from bench.host.process import Child, Helper, last_line, on_free_port
-from bench.host.programs import require
+from bench.host.project import require
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 

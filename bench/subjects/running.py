@@ -17,8 +17,7 @@ from pydantic import BaseModel
 
 from bench.host.accounting import Group, Usage
 from bench.host.process import Child, StartError, free_port, last_line, url_that_answers
-from bench.host.programs import find_program
-from bench.host.project import ROOT
+from bench.host.project import ROOT, find_program
 from bench.host.signals import SignalWatch, signal_name
 from bench.records.figures import ServerStatistics
 from bench.subjects.subject import Place, Subject

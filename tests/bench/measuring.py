@@ -12,7 +12,7 @@ import pytest
 
 from bench.host.accounting import CpuTime
 from bench.host.process import Child
-from bench.host.programs import find_program
+from bench.host.project import find_program
 from bench.host.signals import SignalWatch
 from bench.load.generators import OHA
 from bench.records.conditions import Conditions

@@ -12,7 +12,7 @@ import pytest
 
 from bench.host.accounting import CpuTime
 from bench.host.machine import place
-from bench.host.programs import find_program
+from bench.host.project import find_program
 from bench.host.signals import SignalWatch
 from bench.load.probe import ProbeError, probe
 from bench.load.running import IdleConnections

@@ -19,8 +19,7 @@ import redis
 
 from bench.host.kernel import raise_descriptors
 from bench.host.process import StartError
-from bench.host.programs import find_program
-from bench.host.project import ROOT
+from bench.host.project import ROOT, find_program
 from bench.host.signals import SignalWatch
 from bench.load.probe import probe
 from bench.records.errors import Interrupted, UserError

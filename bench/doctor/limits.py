@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.host import kernel
+from bench.host import sockets
 from bench.host.accounting import parent_of_groups
 from bench.host.kernel import text_of
 from bench.host.project import output_of
@@ -241,7 +241,7 @@ def look() -> Facts:
         governors=governors(),
         busy=busy,
         busiest=busiest,
-        time_wait=resting.now if (resting := kernel.memory()) else None,
+        time_wait=resting.now if (resting := sockets.memory()) else None,
         conntrack=conntrack(),
         ab=AB.version(),
         redis_server=redis_server_version(),

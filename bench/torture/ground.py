@@ -17,8 +17,7 @@ from pathlib import Path
 
 from bench.host import machine
 from bench.host.accounting import Group, parent_of_groups
-from bench.host.process import Child, last_line
-from bench.host.signals import SignalWatch
+from bench.host.process import Child, SignalWatch, last_line
 from bench.host.sockets import bring_up_loopback
 from bench.records.environment import Placement
 from bench.services.redis_server import PrivateRedis

@@ -11,9 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bench.host.accounting import CpuTime
-from bench.host.process import Child
+from bench.host.process import Child, SignalWatch
 from bench.host.project import find_program
-from bench.host.signals import SignalWatch
 from bench.load.generators import OHA
 from bench.records.conditions import Conditions
 from bench.records.environment import Placement

@@ -10,11 +10,22 @@ import pytest
 
 from bench.deploy.pack import SOURCE_FILES, SOURCE_FOLDERS
 from bench.host import sockets
-from bench.host.kernel import LOOK_SECONDS, REST_SECONDS, Memory, memory, wait_for_room
 from bench.host.machine import cpu_model
+from bench.host.process import SignalWatch
 from bench.host.project import SOURCES, source_digest
-from bench.host.signals import SignalWatch
-from bench.host.sockets import LISTEN, Socket, end, own_backlog, read, tcp_sockets
+from bench.host.sockets import (
+    LISTEN,
+    LOOK_SECONDS,
+    REST_SECONDS,
+    Memory,
+    Socket,
+    end,
+    memory,
+    own_backlog,
+    read,
+    tcp_sockets,
+    wait_for_room,
+)
 from bench.records.errors import Interrupted
 
 from ..commands import in_path

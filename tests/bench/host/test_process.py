@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.process import ERRORS, OUTPUT, Child, lines_at_ends
-from bench.host.signals import SignalWatch
+from bench.host.process import ERRORS, OUTPUT, Child, SignalWatch, lines_at_ends
 from bench.load.running import Generator, Load, Outcome
 from bench.records.errors import Interrupted
 from tests.e2e.processes import has_ended

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.process import SignalWatch
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.load.client import Response
 from bench.load.generators import (
     DATABASE,
@@ -30,8 +30,7 @@ from bench.load.generators import (
     parse_wrk,
     requests_in,
 )
-from bench.load.probe import SECONDS, ProbeError, probe, require_content
-from bench.load.running import Generator, Load
+from bench.load.running import FIRST_SECONDS, Generator, Load, ProbeError, probe, require_content
 from bench.records.figures import AbFigures, Latency
 from bench.records.workloads import WORKLOADS, workload_for
 from bench.subjects.subject import server_subject
@@ -199,7 +198,7 @@ class OneAnswer:
             self.request = client.recv(65536)
             client.sendall(self.answer)
             if not self.then_close:
-                time.sleep(2 * SECONDS)
+                time.sleep(2 * FIRST_SECONDS)
 
 
 def test_a_right_answer() -> None:
@@ -213,7 +212,7 @@ def test_a_right_answer() -> None:
 def test_a_connection_that_is_kept_is_not_waited_for() -> None:
     begin = time.monotonic()
     assert probe(OneAnswer(HEAD + b"12345", False).url, workload_for("/x"), 200).status == 200
-    assert time.monotonic() - begin < SECONDS
+    assert time.monotonic() - begin < FIRST_SECONDS
 
 
 def test_a_form_is_sent() -> None:

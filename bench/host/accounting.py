@@ -28,7 +28,6 @@ following methods that works:
 
 import contextlib
 import ctypes
-import functools
 import itertools
 import os
 import re
@@ -38,6 +37,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,20 +115,16 @@ class Group:
         OSError."""
         self._share = share
         name = f"{_PREFIX}-{_process_namespace()}-{os.getpid()}-{next(_numbers)}"
-        self._folders = list(dict.fromkeys([parent / name, (quotas or parent) / name]))
+        self.folders = list(dict.fromkeys([parent / name, (quotas or parent) / name]))
+        """The group's folder for accounting, and the folder for the quota if it differs."""
         try:
-            for folder in self._folders:
+            for folder in self.folders:
                 folder.mkdir()
             if quotas:
-                _limit(self._folders[-1], round(share * PERIOD_US))
+                _limit(self.folders[-1], round(share * PERIOD_US))
         except OSError:
             self.close()
             raise
-
-    @property
-    def folders(self) -> list[Path]:
-        """Return the group's folder for accounting, and the folder for the quota if it differs."""
-        return self._folders
 
     def wrap(self, command: Sequence[str]) -> list[str]:
         """Return the command line that runs a program in this group."""
@@ -164,8 +160,8 @@ class Scope(Group):
         self._mount, self._share = mount, share
         self._unit = f"{_PREFIX}-{os.getpid()}-{next(_numbers)}.scope"
 
-    @functools.cached_property
-    def folders(self) -> list[Path]:  # known after the program's start
+    @cached_property
+    def folders(self) -> list[Path]:  # type: ignore[override]  # known after the program's start
         """Return the folder of the scope. Raises OSError if systemd does not know the scope."""
         show = ["systemctl", "--user", "show", "--value", "-p", "ControlGroup", self._unit]
         if said := output_of(show).strip():
@@ -203,11 +199,11 @@ def remove_group(folder: Path) -> None:
 def parent_of_groups() -> Path | None:
     """Return a folder in which this process can create, fill and read control groups; None if no
     such folder exists."""
-    return next((folder for folder in candidates() if _can_count(folder)), None)
 
+    def can_count(folder: Path) -> bool:
+        return _works(partial(Group, folder), lambda group, _: group.read().cpu.total > 0)
 
-def _can_count(folder: Path) -> bool:
-    return _works(lambda: Group(folder), ["true"], lambda one, _: one.read().cpu.total > 0)
+    return next(filter(can_count, candidates()), None)
 
 
 def rusage_of_reaped() -> CpuTime:
@@ -248,7 +244,9 @@ def candidates() -> list[Path]:
 
 
 def _works(
-    make: Callable[[], Group], command: Sequence[str], is_good: Callable[[Group, str], bool]
+    make: Callable[[], Group],
+    is_good: Callable[[Group, str], bool],
+    command: Sequence[str] = ("true",),
 ) -> bool:
     """Return whether a command succeeds in a new group, and `is_good` accepts group and output."""
     try:
@@ -282,11 +280,11 @@ class Slicing:
     def works(self) -> bool:
         """Return whether a program runs with a quota: a group counts the quota's periods, or the
         cpu.max of a scope has the right quota."""
+        make, quota = partial(self.slice, 0.5), [str(PERIOD_US // 2), str(PERIOD_US)]
         if self.quotas:
-            return _works(lambda: self.slice(0.5), ["true"], lambda one, _: bool(one.read()))
+            return _works(make, lambda group, _: bool(group.read()))
         show = ["sh", "-c", _SHOW_MAX, str(self.parent)]
-        quota = [str(PERIOD_US // 2), str(PERIOD_US)]
-        return _works(lambda: self.slice(0.5), show, lambda _, said: said.split() == quota)
+        return _works(make, lambda _, said: said.split() == quota, show)
 
 
 def new_group(parent: Path | None, slicing: Slicing | None, quota: float) -> Group | None:

@@ -65,13 +65,11 @@ def tcp_counters(proc: Path = Path("/proc")) -> TcpCounters | None:
 
 def parse_table(text: str) -> dict[str, dict[str, int]]:
     """Parse /proc/net/netstat or snmp: a line with names, then a line with their numbers."""
-    found: dict[str, dict[str, int]] = {}
     lines = [line.split() for line in text.splitlines() if line.strip()]
-    for names, values in zip(lines[::2], lines[1::2], strict=False):
-        found[names[0].rstrip(":")] = dict(
-            zip(names[1:], (int(value) for value in values[1:]), strict=False)
-        )
-    return found
+    return {
+        names[0].rstrip(":"): dict(zip(names[1:], map(int, values[1:]), strict=False))
+        for names, values in zip(lines[::2], lines[1::2], strict=False)
+    }
 
 
 def cpu_ticks(cpus: Iterable[int], stat: Path = Path("/proc/stat")) -> CpuTicks:

@@ -47,7 +47,7 @@ _LOOPBACK = socket.inet_aton("127.0.0.1")
 _WHICHEVER = b"\xff" * 8  # INET_DIAG_NOCOOKIE
 _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr
 _INFO = 2  # INET_DIAG_INFO of <linux/inet_diag.h>: struct tcp_info of <linux/tcp.h>
-_SENT_AGO, _RECEIVED_AGO, _SEGMENTS_IN = 44, 52, 152  # offsets in struct tcp_info
+_AGO, _SEGMENTS_IN = (52, 44), 152  # offsets in struct tcp_info: last received, last sent; segments
 
 
 class Traffic(NamedTuple):
@@ -128,40 +128,35 @@ def _ask(flags: int, between: tuple[int, int], states: int, attribute: int = 0) 
         size = _HEADER.size + len(question)
         kernel.send(_HEADER.pack(size, _BY_FAMILY, flags, 0, 0) + question)
         while True:
-            data = kernel.recv(1 << 17)
-            place = 0
-            while place < len(data):
-                length, kind, *_ = _HEADER.unpack_from(data, place)
+            for kind, message in _parts(kernel.recv(1 << 17), _HEADER):
                 if kind == _DONE:
                     return
                 if kind == _ERROR:
-                    number = -struct.unpack_from("=i", data, place + _HEADER.size)[0]
-                    raise OSError(number, "sock_diag")
-                yield _row(data[place + _HEADER.size : place + length])
-                place += (length + 3) & ~3
+                    raise OSError(-struct.unpack_from("=i", message)[0], "sock_diag")
+                yield _row(message)
             if flags == _ONE:
                 return
+
+
+def _parts(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
+    """Yield the kind and the content of each message or attribute. Its header begins with its
+    length and its kind, and each begins at a multiple of 4 bytes."""
+    place = 0
+    while place < len(data):
+        length, kind, *_ = header.unpack_from(data, place)
+        yield kind, data[place + header.size : place + length]
+        place += (length + 3) & ~3
 
 
 def _row(message: bytes) -> Socket:
     _, state, _, _, local, remote, _, received, unsent, _, inode = _TOLD.unpack_from(message)
     ports = socket.ntohs(local), socket.ntohs(remote)
-    return Socket(STATES[state], *ports, received, unsent, inode, _traffic(message))
-
-
-def _traffic(message: bytes) -> Traffic | None:
-    place = _TOLD.size
-    while place < len(message):
-        length, kind = _ATTRIBUTE.unpack_from(message, place)
-        info = message[place + _ATTRIBUTE.size : place + length]
+    traffic = None
+    for kind, info in _parts(message[_TOLD.size :], _ATTRIBUTE):
         if kind == _INFO and len(info) >= _SEGMENTS_IN + 8:
-            received, sent = struct.unpack_from("=II", info, _SEGMENTS_IN)
-            ago = (
-                struct.unpack_from("=I", info, at)[0] / 1000 for at in (_RECEIVED_AGO, _SENT_AGO)
-            )
-            return Traffic(received, sent, *ago)
-        place += (length + 3) & ~3
-    return None
+            ago = (struct.unpack_from("=I", info, at)[0] / 1000 for at in _AGO)
+            traffic = Traffic(*struct.unpack_from("=II", info, _SEGMENTS_IN), *ago)
+    return Socket(STATES[state], *ports, received, unsent, inode, traffic)
 
 
 def accept_queue(port: int) -> int:

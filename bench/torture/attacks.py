@@ -29,7 +29,7 @@ from bench.records.torture import AttackFacts, CrowdTally, Ending, LeftOver
 from bench.records.values import each_of, tables_of
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import SlowRedis
-from bench.subjects.running import Ended, RunningServer
+from bench.subjects.running import RunningServer
 from bench.subjects.subject import START_SECONDS, Place, Subject, select
 from bench.torture.ground import NEAR, Ground
 
@@ -75,6 +75,8 @@ class AttackScene(contextlib.ExitStack):
         subject = replace(subject, command=lambda place: [*prlimit, *plain(place)])
         self.subject, self.attack, self.ground = subject, attack, ground
         self.redis, self.watch = ground.redis, ground.watch
+        self.host = NEAR if attack.far else LOOPBACK
+        """The address on which the server listens."""
         self.crowd_seen: CrowdTally | None = None
         self.ended: list[Ending] = []
         self.killed = 0
@@ -86,8 +88,7 @@ class AttackScene(contextlib.ExitStack):
             if attack.during == "redis_lying":
                 liar = SlowRedis(url, 0, ground.placement.load, ground.watch)
                 self.liar, url = self.enter_context(liar), liar.url
-            address = NEAR if attack.far else LOOPBACK
-            self._place = Place(redis_url=url, folder=Path(folder), address=address)
+            self._place = Place(redis_url=url, folder=Path(folder), address=self.host)
             self._start()
             self.callback(self.stop)
             self._at_first = self._settled()
@@ -103,24 +104,19 @@ class AttackScene(contextlib.ExitStack):
         # After a restart the server must have the same port, because its clients use this port.
         self._place = replace(self._place, port=self.port)
 
-    @property
-    def host(self) -> str:
-        """Return the address on which the server listens."""
-        return self._place.address
-
     def stop(self) -> None:
         """End the server and record how it ended. May be called twice."""
         if not self._gone:
-            self.ended.append(ending(self.server.stop()))
-        self._gone = True
+            self.ended.append(self._end())
 
     def died(self) -> Ending | None:
         """If the server has ended by itself, end its other processes and return how it ended;
         otherwise return None."""
-        if self.server.running():
-            return None
-        self._gone = True
-        return ending(self.server.stop())
+        return None if self.server.running() else self._end()
+
+    def _end(self) -> Ending:
+        self._gone, end = True, self.server.stop()
+        return Ending(obeyed=end.obeyed, well=end.status == 0, words=end.describe())
 
     def restart(self) -> None:
         """End the server, and start it again at the same address."""
@@ -196,11 +192,6 @@ class AttackScene(contextlib.ExitStack):
             with contextlib.suppress(psutil.Error):
                 threads += process.num_threads()
         return len(found), threads
-
-
-def ending(ended: Ended) -> Ending:
-    """Return how a server ended, in the format of a record."""
-    return Ending(obeyed=ended.obeyed, well=ended.status == 0, words=ended.describe())
 
 
 def held_connections(port: int) -> int:

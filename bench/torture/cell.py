@@ -147,7 +147,7 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     redis.RedisError if the private Redis is lost."""
     begun = time.monotonic()
     cell = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
-    cell.reason = attack.why_not(subject) or (ground.why_no_line if attack.far else "")
+    cell.reason = attack.why_not(subject) or (ground.why_no_line if attack.far else "") or None
     if not cell.reason:
         try:
             ground.redis.prepare()
@@ -155,7 +155,6 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
                 attack_it(scene, seconds, cell)
         except (NoFigure, OSError) as error:
             cell.reason = str(error)
-    cell.reason = cell.reason or None
     cell.seconds = round(time.monotonic() - begun, 2)
     return cell
 

@@ -54,7 +54,7 @@ def ground() -> Iterator[Ground]:
         watch = stack.enter_context(SignalWatch())
         far_end, why = [], ""
         try:
-            if not in_own_network():
+            if MARK not in os.environ:
                 raise NoLine(why_no_network())
             far_end = stack.enter_context(slow_line(watch))
         except NoLine as reason:
@@ -75,11 +75,6 @@ class NoLine(Exception):
     """A slow line cannot be made on this machine. The message gives the reason."""
 
 
-def in_own_network() -> bool:
-    """Return whether `enter_own_network` started this process."""
-    return MARK in os.environ
-
-
 def why_no_network() -> str:
     """Return the reason why this process cannot create a network namespace, or an empty string."""
     if os.geteuid() != 0:
@@ -94,7 +89,7 @@ def why_no_network() -> str:
 def enter_own_network(arguments: Sequence[str]) -> None:
     """Execute Python with these arguments in a new network namespace. If this process already has
     one, only enable its loopback; if it cannot create one, do nothing. May raise OSError."""
-    if in_own_network():
+    if MARK in os.environ:
         bring_up_loopback()
     elif not why_no_network():
         os.environ[MARK] = "yes"

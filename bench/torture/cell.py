@@ -10,8 +10,9 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from bench.host import machine
 from bench.host.kernel import difference
@@ -126,8 +127,7 @@ def empty_record(options: Namespace, command: Sequence[str], ground: Ground) -> 
     )
 
 
-@dataclass(frozen=True)
-class CellTimes:
+class CellTimes(NamedTuple):
     """The times at which the parts of a measurement began."""
 
     before: float
@@ -190,13 +190,16 @@ class Visitors(RunningCrowd):
         order = replace(order, timeout=TIMEOUT_SECONDS, mark=mark)
         super().__init__(order, scene.ground.placement.load, scene.watch)
 
-    def read(self) -> None:
-        """Read what the visitors have reported since the last call."""
+    def read(self) -> float:
+        """Read what the visitors have reported since the last call. Return the time until which the
+        reports are complete."""
+        now = time.monotonic() - LATE_SECONDS
         for one in exchanges_of(self.next_lines(OUTPUT)):
             if isinstance(one, Exchange):
                 self.answers.append(one)
             else:
                 self._late.append(one)
+        return now
 
     def late(self, begin: float, end: float) -> float:
         """Return the seconds between `begin` and `end` in which the visitors got no CPU time."""
@@ -245,8 +248,7 @@ def await_calm(scene: AttackScene, visitors: Visitors) -> None:
     """Wait, at most CALM_TIMEOUT seconds, until visitors get CALM_SHARE of the requested pages."""
 
     def calm() -> bool:
-        now = time.monotonic() - LATE_SECONDS
-        visitors.read()
+        now = visitors.read()
         lately = visitors.usual(now - WARM_SECONDS, now)
         return sum(lately.values()) >= CALM_SHARE * wanted(visitors.pages, visitors.pages)
 
@@ -266,8 +268,7 @@ def await_back(
     """Wait, at most BACK_SECONDS, until the server has recovered or ended. Return the time of its
     recovery, or of the end of the wait, on the monotonic clock."""
     while scene.server.running():
-        now = time.monotonic() - LATE_SECONDS
-        visitors.read()
+        now = visitors.read()
         after = back_after(visitors.answers, usual, gone, now)
         if after is not None:
             return gone + after

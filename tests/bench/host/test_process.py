@@ -96,21 +96,6 @@ def test_a_child_runs_on_its_cpu() -> None:
     assert child.stdout.split() == ["Cpus_allowed_list:", str(cpu)]
 
 
-class Tool(Generator):
-    """A load generator that runs a program."""
-
-    name = "it"
-
-    def __init__(self, words: list[str]) -> None:
-        self.words = words
-
-    def command(self, *_: object) -> list[str]:
-        return self.words
-
-    def read(self, ran: Outcome, *_: object) -> Outcome:
-        return ran
-
-
 def test_the_demand_is_that_of_the_busiest_thread() -> None:
     program = """
 import threading, time
@@ -121,7 +106,17 @@ thread.start()
 while thread.is_alive(): time.sleep(0.05)
 time.sleep(0.2)
 """
-    done = Tool([sys.executable, "-c", program]).run(Load("", 1, 1, 20.0), (), SignalWatch())
+
+    class Tool(Generator):
+        name = "it"
+
+        def command(self, *_: object) -> list[str]:
+            return [sys.executable, "-c", program]
+
+        def read(self, ran: Outcome, *_: object) -> Outcome:
+            return ran
+
+    done = Tool().run(Load("", 1, 1, 20.0), (), SignalWatch())
     assert not done.timed_out
     assert done.demand is not None
     assert done.demand * done.wall_seconds > 0.3, "the first thread slept all the time"

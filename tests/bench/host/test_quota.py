@@ -138,7 +138,7 @@ def test_lines_of_the_kernel(tmp_path: Path) -> None:
     assert (first.point, first.version) == (Path("/a b/cpu"), "cgroup v1")
     assert first.controllers >= {"cpu"}
     stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 0 10 60 20 1 2 3 0 0\ncpu1 9 0 0 1 0 0 0 0\nintr 5\n"
-    fill(tmp_path, stat=stat)
+    (tmp_path / "stat").write_text(stat)
     assert cpu_ticks([0], tmp_path / "stat") == CpuTicks(idle=80, total=106)
     assert difference(CpuTicks(90, 200), CpuTicks(80, 100)).busy_share == pytest.approx(0.9)
     assert CpuTicks(0, 0).busy_share is None

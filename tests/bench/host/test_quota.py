@@ -73,24 +73,20 @@ def use_of(group: Path, version: str, periods: int, throttled: int, used_us: int
 
 
 @pytest.mark.parametrize(
-    ("version", "group", "cgroup", "quota"),
+    ("version", "group", "quota"),
     [
-        ("cgroup v2", "zl/a", "0::/zl/a/inner\n", {"cpu__max": "1500 10000"}),
-        (
-            "cgroup v1",
-            "cpu/zl/a",
-            V1_CGROUP,
-            {"cpu__cfs_quota_us": "1500", "cpu__cfs_period_us": "10000"},
-        ),
+        ("cgroup v2", "zl/a", {"cpu__max": "1500 10000"}),
+        ("cgroup v1", "cpu/zl/a", {"cpu__cfs_quota_us": "1500", "cpu__cfs_period_us": "10000"}),
     ],
 )
 def test_the_use_of_a_host_with_a_quota(
-    tmp_path: Path, version: str, group: str, cgroup: str, quota: dict[str, str]
+    tmp_path: Path, version: str, group: str, quota: dict[str, str]
 ) -> None:
-    mounts = v2_mounts(tmp_path) if version == "cgroup v2" else v1_mounts(tmp_path)
+    of_v2 = version == "cgroup v2"
+    mounts, cgroup = (v2_mounts if of_v2 else v1_mounts)(tmp_path), "0::/zl/a/inner\n"
     folder, proc = fill(tmp_path / group, **quota), fill(tmp_path / "proc")
     fill(folder / "inner", cpu__max="max 100000", cpu__stat="usage_usec 1")
-    fill(proc / "self", cgroup=cgroup, mountinfo=mounts)
+    fill(proc / "self", cgroup=cgroup if of_v2 else V1_CGROUP, mountinfo=mounts)
     use_of(folder, version, 433, 412, 2_500_000)
     host = Host(proc)
     assert (host.quota.version, host.quota.folder, host.allowed) == (version, folder, 0.15)

@@ -15,21 +15,9 @@ import pytest
 
 from bench.host.process import SignalWatch
 from bench.host.project import ROOT
+from bench.load import generators
 from bench.load.client import Response
-from bench.load.generators import (
-    DATABASE,
-    OHA,
-    WRK,
-    WRK_PIPELINED,
-    Times,
-    latency_of,
-    parse_ab,
-    parse_concurrency_ceiling,
-    parse_oha,
-    parse_percentile_file,
-    parse_wrk,
-    requests_in,
-)
+from bench.load.generators import OHA, WRK, WRK_PIPELINED, Times, parse_ab, parse_oha, parse_wrk
 from bench.load.running import FIRST_SECONDS, Generator, Load, ProbeError, probe, require_content
 from bench.records.figures import AbFigures, Latency
 from bench.records.workloads import WORKLOADS, workload_for
@@ -59,7 +47,7 @@ def test_oha_corrects_latencies_and_follows_no_redirect() -> None:
     assert {"--latency-correction", "--disable-keepalive"} < set(words)
     assert {("--redirect", "0"), ("-q", "500")} < set(pairwise(words))
     assert "--disable-keepalive" not in kept
-    assert {("-d", "a=b"), ("--db-url", DATABASE)} < set(pairwise(kept))
+    assert {("-d", "a=b"), ("--db-url", generators.DATABASE)} < set(pairwise(kept))
 
 
 def stalled() -> list[Times]:
@@ -72,14 +60,14 @@ def test_both_latencies_come_from_the_same_requests() -> None:
     said = json.loads(recorded("oha_stalled.json"))
     rows = stalled()
     assert len(rows) == parse_oha(json.dumps(said), 500.0)[0].succeeded == 300
-    corrected = latency_of([row.end - row.due for row in rows], "")
+    corrected = generators.latency_of([row.end - row.due for row in rows], "")
     names = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
     its = {ours: said["latencyPercentiles"][name] for ours, name in names.items()}
     its |= {"max": said["summary"]["slowest"], "mean": said["summary"]["average"]}
     assert corrected.model_dump(exclude={"count", "source"}) == {
         name: round(seconds * 1000, 4) for name, seconds in its.items()
     }, "latencies from oha's database, as oha calculates them"
-    uncorrected = latency_of([row.end - row.sent for row in rows], "")
+    uncorrected = generators.latency_of([row.end - row.sent for row in rows], "")
     assert uncorrected.p90 < 3, "in ms: only ten requests waited during the stall"
     assert corrected.p90 > 100, "all requests of the stall were late"
     assert uncorrected.mean < corrected.mean / 5
@@ -87,15 +75,15 @@ def test_both_latencies_come_from_the_same_requests() -> None:
 
 
 def test_percentiles_of_few_and_of_none() -> None:
-    assert latency_of([], "") is None
+    assert generators.latency_of([], "") is None
     same = dict.fromkeys(("p50", "p90", "p99", "p999", "max", "mean"), 250)
-    assert latency_of([0.25], "x") == Latency(**same, count=1, source="x")
+    assert generators.latency_of([0.25], "x") == Latency(**same, count=1, source="x")
 
 
 def test_a_missing_database_has_no_requests(tmp_path: Path) -> None:
-    assert requests_in(tmp_path / "missing") == []
+    assert generators.requests_in(tmp_path / "missing") == []
     (tmp_path / "text").write_text("no database")
-    assert requests_in(tmp_path / "text") == []
+    assert generators.requests_in(tmp_path / "text") == []
 
 
 @pytest.mark.skipif(OHA.version() is None, reason="oha is not installed")
@@ -124,14 +112,14 @@ def test_good_run_of_ab() -> None:
         transferred_bytes=3_154_000,
         html_bytes=3_000_000,
     )
-    precise = parse_percentile_file(recorded("good.csv"))
+    precise = generators.parse_percentile_file(recorded("good.csv"))
     assert (len(precise), precise["99"], precise["100"]) == (101, 16.457, 20.263)
 
 
 def test_concurrency_ceiling() -> None:
     said = "ab: Invalid Concurrency [Range 0..20000]\nUsage: ab [options] ...\n"
-    assert parse_concurrency_ceiling(said) == 20_000
-    assert parse_concurrency_ceiling("ab: wrong number of arguments") is None
+    assert generators.parse_concurrency_ceiling(said) == 20_000
+    assert generators.parse_concurrency_ceiling("ab: wrong number of arguments") is None
 
 
 def test_good_run_of_wrk() -> None:

@@ -22,8 +22,7 @@ from markupsafe import Markup
 from bench.book.directive import LINE, html
 from bench.book.expected import COURSE, SHEETS, measure
 from bench.book.render import styles
-from bench.host.programs import completed, find_program
-from bench.host.project import ROOT
+from bench.host.project import ROOT, completed, find_program
 from bench.readers.console import Table
 from bench.records.errors import UserError
 from bench.records.values import Parser

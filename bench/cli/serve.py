@@ -12,9 +12,8 @@ from functools import partial
 
 import psutil
 
-from bench.host.process import ERRORS, OUTPUT
+from bench.host.process import ERRORS, OUTPUT, SignalWatch
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.live.look import Look
 from bench.live.room import Room, RoomPage, questions
 from bench.live.web import Live

@@ -18,10 +18,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench.host.process import POLL_SECONDS, guarded
+from bench.host.process import POLL_SECONDS, SignalWatch, guarded
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
-from bench.load.open_loop import OHA
+from bench.load.generators import OHA
 from bench.records import store
 from bench.records.errors import UserError
 from bench.records.values import Parser, words_of

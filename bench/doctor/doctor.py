@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bench.doctor.limits import TIME_WAIT_AMPLE, Facts, HostLimits, assess, judged, why_impossible
 from bench.host.machine import read_limits
-from bench.load.ab import concurrency_ceiling
+from bench.load.generators import concurrency_ceiling
 from bench.readers.console import Table, say
 from bench.records.conditions import RunSpec
 from bench.records.environment import DoctorLine, Finding, Limit, State, SystemLimits

@@ -13,13 +13,11 @@ from pathlib import Path
 
 import psutil
 
-from bench.host import kernel
+from bench.host import sockets
 from bench.host.accounting import parent_of_groups
 from bench.host.kernel import text_of
-from bench.host.programs import output_of
-from bench.load.ab import AB
-from bench.load.open_loop import OHA
-from bench.load.wrk import WRK
+from bench.host.project import output_of
+from bench.load.generators import AB, OHA, WRK
 from bench.records.conditions import Role, RunSpec
 from bench.records.environment import UNLIMITED, Finding, Limit, SystemLimits
 
@@ -242,7 +240,7 @@ def look() -> Facts:
         governors=governors(),
         busy=busy,
         busiest=busiest,
-        time_wait=resting.now if (resting := kernel.memory()) else None,
+        time_wait=resting.now if (resting := sockets.memory()) else None,
         conntrack=conntrack(),
         ab=AB.version(),
         redis_server=redis_server_version(),

@@ -30,9 +30,8 @@ from bench.grade.sandbox import REDIS_LIMITS, Limits
 from bench.grade.scene import Scene
 from bench.grade.server import ENDED_BY, LOOK_SECONDS
 from bench.grade.threads import ASLEEP, kept_lock
-from bench.host.process import StartError
-from bench.host.programs import call_name
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch, StartError
+from bench.host.project import call_name
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 

@@ -21,8 +21,7 @@ from bench.grade.findings import (
     shortened,
 )
 from bench.grade.sandbox import Limits, confined, give
-from bench.host.programs import ended_well
-from bench.host.project import ROOT
+from bench.host.project import ROOT, ended_well
 from bench.load.client import Response, request
 from bench.records.errors import UserError
 from bench.subjects.subject import Subject, discover, said_of, server_subject

@@ -20,9 +20,8 @@ from bench.grade.findings import CheckOutcome, Grade, StageOutcome
 from bench.grade.scene import Scene
 from bench.grade.stages import STAGES
 from bench.grade.trying import World
-from bench.host.kernel import raise_descriptors
-from bench.host.signals import SignalWatch
-from bench.load.ab import AB
+from bench.host.process import SignalWatch, raise_descriptors
+from bench.load.generators import AB
 from bench.records.errors import UserError
 from bench.records.values import Parser, add_value, each_of, whole
 

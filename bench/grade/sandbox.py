@@ -19,8 +19,8 @@ import psutil
 
 from bench.grade.fence import fenced, version
 from bench.host.kernel import text_of
-from bench.host.programs import ended_well
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch
+from bench.host.project import ended_well
 from bench.host.sockets import bring_up_loopback
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"

@@ -22,8 +22,7 @@ from bench.grade.building import SeededSite
 from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
 from bench.host.kernel import demands, stat_fields, task_folders
-from bench.host.process import StartError, lines_at_ends
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch, StartError, lines_at_ends
 from bench.services.redis_server import is_loopback
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject

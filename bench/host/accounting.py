@@ -28,7 +28,6 @@ following methods that works:
 
 import contextlib
 import ctypes
-import functools
 import itertools
 import os
 import re
@@ -38,13 +37,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.host.kernel import text_of
 from bench.host.machine import V1, V2, own_folders, parse_mounts, parse_stat, read_own
 from bench.host.process import StartError
-from bench.host.programs import completed, output_of
+from bench.host.project import completed, output_of
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 """A script for sh: enter group $0, then execute the program, to count all the program's time."""
@@ -113,22 +113,18 @@ class Group:
         """Create the group in the folder `parent`. With `quotas`, limit its processes to a `share`
         of one core by a group in the folder `quotas` (in version 2, the same group). May raise
         OSError."""
-        owner, self._share = f"{_process_namespace()}-{os.getpid()}", share
-        self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
-        self._limited = (quotas or parent) / self._folder.name
-        self._folder.mkdir()
-        if quotas:
-            try:
-                self._limited.mkdir(exist_ok=True)
-                _limit(self._limited, round(share * PERIOD_US))
-            except OSError:
-                self.close()
-                raise
-
-    @property
-    def folders(self) -> list[Path]:
-        """Return the group's folder for accounting, and the folder for the quota if it differs."""
-        return list(dict.fromkeys([self._folder, self._limited]))
+        self._share = share
+        name = f"{_PREFIX}-{_process_namespace()}-{os.getpid()}-{next(_numbers)}"
+        self.folders = list(dict.fromkeys([parent / name, (quotas or parent) / name]))
+        """The group's folder for accounting, and the folder for the quota if it differs."""
+        try:
+            for folder in self.folders:
+                folder.mkdir()
+            if quotas:
+                _limit(self.folders[-1], round(share * PERIOD_US))
+        except OSError:
+            self.close()
+            raise
 
     def wrap(self, command: Sequence[str]) -> list[str]:
         """Return the command line that runs a program in this group."""
@@ -138,24 +134,20 @@ class Group:
 
     def read(self) -> Usage:
         """Return the usage of all processes of the group since its creation."""
-        counted, limited = (
-            parse_stat((folder / "cpu.stat").read_text())
-            for folder in (self._folder, self._limited)
-        )
+        own, limited = self.folders[0], parse_stat((self.folders[-1] / "cpu.stat").read_text())
+        counted = parse_stat((own / "cpu.stat").read_text())
         cpu = CpuTime(float(counted["user_usec"]), float(counted["system_usec"]))
-        pressure = text_of(self._folder / "cpu.pressure")
+        pressure = text_of(own / "cpu.pressure")
         starved = re.search(r"^full .*total=(\d+)", pressure, re.MULTILINE)
         periods = Periods(limited["nr_periods"], limited["nr_throttled"]) if self._share else None
         return Usage(cpu, float(starved[1]) if starved else None, periods)
 
     def pids(self) -> list[int]:
         """Return the PIDs of the group's processes."""
-        return [int(line) for line in (self._folder / "cgroup.procs").read_text().split()]
+        return [int(line) for line in (self.folders[0] / "cgroup.procs").read_text().split()]
 
     def close(self) -> None:
         """Kill all processes of the group and remove the group."""
-        with contextlib.suppress(OSError):  # Linux before 5.14 has no cgroup.kill
-            (self._folder / "cgroup.kill").write_text("1")
         for folder in self.folders:
             remove_group(folder)
 
@@ -168,16 +160,13 @@ class Scope(Group):
         self._mount, self._share = mount, share
         self._unit = f"{_PREFIX}-{os.getpid()}-{next(_numbers)}.scope"
 
-    @functools.cached_property
-    def _folder(self) -> Path:  # type: ignore[override]  # known after the program's start
+    @cached_property
+    def folders(self) -> list[Path]:  # type: ignore[override]  # known after the program's start
+        """Return the folder of the scope. Raises OSError if systemd does not know the scope."""
         show = ["systemctl", "--user", "show", "--value", "-p", "ControlGroup", self._unit]
         if said := output_of(show).strip():
-            return self._mount / said.lstrip("/")
+            return [self._mount / said.lstrip("/")]
         raise OSError(f"systemd does not know {self._unit}")
-
-    @property
-    def _limited(self) -> Path:  # type: ignore[override]
-        return self._folder
 
     def wrap(self, command: Sequence[str]) -> list[str]:
         """Return the command line that runs a program in this scope."""
@@ -193,8 +182,13 @@ class Scope(Group):
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a group if it exists. Wait at most 1 second until its last process has ended."""
+    """Kill the processes of a group and remove it, if it exists. Wait at most 1 second until its
+    last process has ended."""
     for _ in range(50):
+        for pid in map(int, text_of(folder / "cgroup.procs").split()):
+            if pid > 0:  # 0: a process of another namespace
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             folder.rmdir()
         if not folder.exists():
@@ -205,11 +199,11 @@ def remove_group(folder: Path) -> None:
 def parent_of_groups() -> Path | None:
     """Return a folder in which this process can create, fill and read control groups; None if no
     such folder exists."""
-    return next((folder for folder in candidates() if _can_count(folder)), None)
 
+    def can_count(folder: Path) -> bool:
+        return _works(partial(Group, folder), lambda group, _: group.read().cpu.total > 0)
 
-def _can_count(folder: Path) -> bool:
-    return _works(lambda: Group(folder), ["true"], lambda one, _: one.read().cpu.total > 0)
+    return next(filter(can_count, candidates()), None)
 
 
 def rusage_of_reaped() -> CpuTime:
@@ -230,10 +224,6 @@ def remove_stale_groups(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}-{_process_namespace()}-*-*"):
         owner = folder.name.split("-")[3]
         if owner.isdigit() and not Path("/proc", owner).exists():
-            for pid in map(int, text_of(folder / "cgroup.procs").split()):
-                if pid > 0:  # 0: a process of another namespace
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
             remove_group(folder)
 
 
@@ -254,7 +244,9 @@ def candidates() -> list[Path]:
 
 
 def _works(
-    make: Callable[[], Group], command: Sequence[str], is_good: Callable[[Group, str], bool]
+    make: Callable[[], Group],
+    is_good: Callable[[Group, str], bool],
+    command: Sequence[str] = ("true",),
 ) -> bool:
     """Return whether a command succeeds in a new group, and `is_good` accepts group and output."""
     try:
@@ -288,11 +280,11 @@ class Slicing:
     def works(self) -> bool:
         """Return whether a program runs with a quota: a group counts the quota's periods, or the
         cpu.max of a scope has the right quota."""
+        make, quota = partial(self.slice, 0.5), [str(PERIOD_US // 2), str(PERIOD_US)]
         if self.quotas:
-            return _works(lambda: self.slice(0.5), ["true"], lambda one, _: bool(one.read()))
+            return _works(make, lambda group, _: bool(group.read()))
         show = ["sh", "-c", _SHOW_MAX, str(self.parent)]
-        quota = [str(PERIOD_US // 2), str(PERIOD_US)]
-        return _works(lambda: self.slice(0.5), show, lambda _, said: said.split() == quota)
+        return _works(make, lambda _, said: said.split() == quota, show)
 
 
 def new_group(parent: Path | None, slicing: Slicing | None, quota: float) -> Group | None:

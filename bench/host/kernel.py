@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Reads the kernel's counters of the machine, of tasks, and of connections in TIME_WAIT."""
+"""Reads the kernel's counters of the machine and of tasks."""
 
 import contextlib
-import re
-import resource
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
-
-from bench.host.signals import SignalWatch
 
 Reading = TypeVar("Reading")
 
@@ -69,13 +65,11 @@ def tcp_counters(proc: Path = Path("/proc")) -> TcpCounters | None:
 
 def parse_table(text: str) -> dict[str, dict[str, int]]:
     """Parse /proc/net/netstat or snmp: a line with names, then a line with their numbers."""
-    found: dict[str, dict[str, int]] = {}
     lines = [line.split() for line in text.splitlines() if line.strip()]
-    for names, values in zip(lines[::2], lines[1::2], strict=False):
-        found[names[0].rstrip(":")] = dict(
-            zip(names[1:], (int(value) for value in values[1:]), strict=False)
-        )
-    return found
+    return {
+        names[0].rstrip(":"): dict(zip(names[1:], map(int, values[1:]), strict=False))
+        for names, values in zip(lines[::2], lines[1::2], strict=False)
+    }
 
 
 def cpu_ticks(cpus: Iterable[int], stat: Path = Path("/proc/stat")) -> CpuTicks:
@@ -127,49 +121,3 @@ def demands(pid: int) -> dict[Path, float]:
 def demand_seconds(pid: int) -> float | None:
     """Return the largest value of `demands`; None if unknown."""
     return max(demands(pid).values(), default=None)
-
-
-def raise_descriptors() -> None:
-    """Raise the limit of descriptors of this process and its children to the hard limit."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-# ---- The kernel's memory of connections that have ended ----
-#
-# The side that closes a connection first keeps it in TIME_WAIT (RFC 9293 section 3.6.1), so that it
-# can answer segments that the other side repeats. Linux keeps a connection for 60 s, and at most
-# `tcp_max_tw_buckets` connections (ip-sysctl.rst); it drops further connections at once. A client
-# that still reads then gets a reset when its kernel sends another acknowledgement. ab counts
-# a reset as an "exception", discards the response, and waits until its timeout. On a busy machine
-# with a limit of 1,000, 13 of 40 runs for an 80 KB file failed for this reason (500 connections,
-# 5,000 requests). None of 40 runs for the redirect failed, because its response is one segment.
-
-REST_SECONDS = 60
-"""The time of TIME_WAIT on Linux: the constant TCP_TIMEWAIT_LEN."""
-LOOK_SECONDS = 0.5
-
-
-class Memory(NamedTuple):
-    """The current and the maximum number of connections in TIME_WAIT."""
-
-    now: int
-    at_most: int
-
-
-def memory(proc: Path = Path("/proc")) -> Memory | None:
-    """Return the `Memory` of this network namespace; None if one of its numbers is unknown."""
-    now = re.search(r"^TCP:.* tw (\d+)", text_of(proc / "net/sockstat"), re.MULTILINE)
-    at_most = text_of(proc / "sys/net/ipv4/tcp_max_tw_buckets").strip()
-    return Memory(int(now[1]), int(at_most)) if now and at_most.isdigit() else None
-
-
-def wait_for_room(connections: int, watch: SignalWatch, proc: Path = Path("/proc")) -> None:
-    """Wait, at most 60 s, until the kernel can keep `connections` more connections in TIME_WAIT. Do
-    not wait if `connections` exceeds the kernel's limit or the limit is unknown. May raise
-    Interrupted."""
-    for _ in range(int(REST_SECONDS / LOOK_SECONDS)):
-        found = memory(proc)
-        if not found or connections > found.at_most or found.now + connections <= found.at_most:
-            return
-        watch.sleep(LOOK_SECONDS)

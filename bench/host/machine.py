@@ -20,7 +20,7 @@ from typing import NamedTuple
 import psutil
 
 from bench.host.kernel import TcpCounters, cpu_ticks, tcp_counters, text_of
-from bench.host.programs import output_of
+from bench.host.project import output_of
 from bench.records.environment import UNLIMITED, HostInfo, Machine, Placement, SystemLimits
 
 SETTINGS = (
@@ -318,10 +318,7 @@ def _cpus(folder: Path, *files: str) -> float | None:
 
 
 def _usage_next_to(mounts: list[Mount], folder: Path) -> Path:
-    """Return the path of a group's cpuacct.usage: in `folder`, or in the hierarchy `cpuacct`."""
-    together = folder / "cpuacct.usage"
-    if together.exists():
-        return together
+    """Return the path of a group's cpuacct.usage, in the hierarchy `cpuacct`."""
     own = next(m for m in mounts if m.version == V1 and folder.is_relative_to(m.point))
     other = next((m for m in mounts if m.version == V1 and "cpuacct" in m.controllers), own)
     return other.point / folder.relative_to(own.point) / "cpuacct.usage"

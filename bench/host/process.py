@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Child processes that end with this process.
+"""Child processes that end with this process, and the signals that end it.
 
 Every child
   - has its own session. Ctrl-C at the terminal reaches only this process, which then ends the
@@ -15,6 +15,7 @@ Every child
 import contextlib
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -25,13 +26,12 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from types import FrameType
 from typing import IO, TypeVar
 
 from bench.host.kernel import demand_seconds
-from bench.host.programs import search_path
-from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
-from bench.records.errors import NoFigure
+from bench.host.project import ROOT, search_path
+from bench.records.errors import Interrupted, NoFigure
 
 POLL_SECONDS = 0.02
 START_POLL_SECONDS = 0.005
@@ -42,6 +42,59 @@ ATTEMPTS = 5
 LONG_FILE = 8 << 20
 
 Found = TypeVar("Found")
+WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def signal_name(number: int) -> str:
+    """Return a signal's name, e.g. SIGTERM; "signal N" for a real-time signal without a name."""
+    names = {int(one): one.name for one in signal.Signals}
+    return names.get(number, f"signal {number}")
+
+
+class SignalWatch:
+    """Stores the first SIGINT (Ctrl-C), SIGTERM or SIGHUP that arrives during the `with` block.
+
+    If a handler raised an exception before a started child was assigned to a variable, no code
+    would end the child. So the handler only stores the signal, and waiting loops call `check()`
+    several times a second. The cleanup does not call `check()`, so a second Ctrl-C cannot interrupt
+    the cleanup.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> "SignalWatch":
+        for number in WATCHED:
+            # If nohup started the program, SIGHUP is ignored, and must stay ignored.
+            if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGINT:
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self.number is None:
+            self.number = number
+
+    def check(self) -> None:
+        """Raise Interrupted if a signal has arrived."""
+        if self.number is not None:
+            raise Interrupted(self.number)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, then raise Interrupted if a signal has arrived."""
+        time.sleep(seconds)
+        self.check()
+
+    def until(self, ready: Callable[[], Found], seconds: float, pause: float = 0.02) -> Found:
+        """Call `ready` until its result is true, at most for `seconds`. Return the last result."""
+        deadline = time.monotonic() + seconds
+        while not (found := ready()) and time.monotonic() < deadline:
+            self.sleep(pause)
+        return found
 
 
 class Child:
@@ -185,6 +238,12 @@ def guarded(
     """Return the command line that starts the program with taskset and setpriv."""
     placed = ["taskset", "--cpu-list", ",".join(map(str, cpus))] if cpus else []
     return [*placed, "setpriv", "--pdeathsig", death_signal, "--", *command]
+
+
+def raise_descriptors() -> None:
+    """Raise the limit of descriptors of this process and its children to the hard limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class StartError(NoFigure):

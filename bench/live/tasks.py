@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.host.kernel import stat_fields, text_of
-from bench.host.programs import call_name
+from bench.host.project import call_name
 
 COUNTER = struct.Struct("<Q6QQ")
 """The fields: requests, responses by the first digit of the status (none, 1xx, ..., 5xx), bytes."""

@@ -14,8 +14,10 @@ RESET = struct.pack("ii", 1, 0)
 """The value of SO_LINGER that makes close() send a reset, see socket(7)."""
 CHUNK = 65536
 _BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: the kernel chooses the port in connect(), not in bind()
-_FIRST = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
-_STATUS, _LENGTH = re.compile(rb"[0-9]{3}"), re.compile("[0-9]{1,18}")
+_STATUS = re.compile(rb"HTTP/1\.[^ \r\n]* ([0-9]{3})(?: |\r\n|$)")
+_LENGTH = re.compile("[0-9]{1,18}")
+_GAP = b"\r\n\r\n"
+"""The end of a head."""
 Same = TypeVar("Same", bound="Client")
 
 
@@ -50,14 +52,14 @@ class Response:
     @staticmethod
     def of(received: bytes) -> "Response | None":
         """Return the response made of a connection's bytes; None without a complete HTTP head."""
-        head, gap, body = received.partition(b"\r\n\r\n")
-        found = _FIRST.match(head)
+        head, gap, body = received.partition(_GAP)
+        found = _STATUS.match(head)
         return Response(int(found[1]), head, body) if gap and found else None
 
     @property
     def size(self) -> int:
         """Return the length of head and body."""
-        return len(self.head) + len(b"\r\n\r\n") + len(self.body)
+        return len(self.head) + len(_GAP) + len(self.body)
 
     @property
     def announced(self) -> int | None:
@@ -143,14 +145,12 @@ class Client:
     def answer(self, method: str = "GET") -> Response:
         """Return the next answer. Raises NoAnswer."""
         until = time.monotonic() + self._timeout
-        while b"\r\n\r\n" not in self._received:
+        while _GAP not in self._received:
             self._more(until)
-        head = self._take(self._received.index(b"\r\n\r\n"))
-        self._take(len(b"\r\n\r\n"))
-        first = head.split(b"\r\n", 1)[0].split(b" ")
-        if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not _STATUS.fullmatch(first[1]):
+        head = self._take(self._received.index(_GAP))
+        answer = Response.of(head + self._take(len(_GAP)))
+        if answer is None:
             raise NotHttp("the response is not HTTP", head, True)
-        answer = Response(int(first[1]), head, b"")
         length = answer.field("Content-Length")
         if method == "HEAD" or answer.status in (204, 304) or length is None:
             return answer
@@ -160,7 +160,7 @@ class Client:
             while len(self._received) < int(length):
                 self._more(until)
         except NoAnswer as error:
-            error.head = head + b"\r\n\r\n"
+            error.head = head + _GAP
             raise
         return Response(answer.status, head, self._take(int(length)))
 
@@ -176,12 +176,17 @@ class Client:
 
     def rest(self, seconds: float | None = None) -> tuple[bytes, bool]:
         """Return all bytes until the server closes or the time ends, and True if it has closed."""
+        end = self.until_end(seconds)
+        return end.received, end.in_time
+
+    def until_end(self, seconds: float | None = None) -> NoAnswer:
+        """Read until the server closes or the time ends. Return the reason, with all bytes."""
         until = time.monotonic() + (self._timeout if seconds is None else seconds)
         try:
             while True:
                 self._more(until)
         except NoAnswer as end:
-            return bytes(self._received), end.in_time
+            return end
 
     def _more(self, until: float) -> None:
         left = until - time.monotonic()

@@ -18,7 +18,6 @@ import contextlib
 import itertools
 import json
 import os
-import queue
 import select
 import signal
 import socket
@@ -26,15 +25,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from bench.load.client import RESET, Client, Response, request
+from bench.load.client import CHUNK, Client, Response, request
 
 Outcome = Literal["good", "unavailable", "refused", "failed", "wrong"]
-"""good: complete and correct. unavailable: a complete 502 or 503. refused: no process listens; in a
-rush, not connected. failed: reset, cut off, or too late. wrong: complete, but not the page."""
+"""good: complete and correct. unavailable: a complete 502 or 503. refused: no process listens.
+failed: reset, cut off, or too late. wrong: complete, but not the page."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 UNAVAILABLE = (502, 503)
 FORM = "application/x-www-form-urlencoded"
@@ -54,8 +54,8 @@ PIPELINED = 20
 """The number of requests that a slow reader sends at once."""
 RUSH_SECONDS = 5.0
 """The timeout of a client in the crowd "rush", for its whole response."""
-WRITE_SECONDS = 0.02
-LATE_SECONDS = 4 * WRITE_SECONDS
+WAKE_SECONDS = 0.02
+LATE_SECONDS = 4 * WAKE_SECONDS
 """A longer interval between two wake-ups of the visitors' process is reported as CPU starvation."""
 REFUSED_PAUSE = 0.02
 """The minimum pause after a refused connection."""
@@ -101,8 +101,8 @@ class CrowdOrder:
     """Seconds between two rushes, or between a visitor's response and its next request."""
     rounds: int = 0
     """The number of rushes; 0: until SIGTERM."""
-    timeout: float = 0.0
-    """A visitor's timeout: seconds without a byte."""
+    timeout: float = RUSH_SECONDS
+    """The timeout of a visitor, or of a client of a rush, for a whole response."""
     mark: str = ""
     """A text that makes the visitors' remarks unique."""
 
@@ -187,7 +187,26 @@ def judge(received: bytes, page: Page, file: bytes | None = None) -> tuple[Outco
     return ("wrong" if wrong else "good"), wrong
 
 
-Ended = Callable[[], bool]
+Ended = Callable[[float], bool]
+"""Waits for SIGTERM, at most the given seconds, and returns whether it has arrived."""
+
+
+def exchange(
+    order: CrowdOrder, page: Page, file: bytes | None, remark: str = ""
+) -> tuple[Outcome, str]:
+    """Make one request on a new connection. Return the outcome and its reason."""
+    try:
+        with Client(order.address, order.timeout) as client:
+            client.send(page.request(remark))
+            end = client.until_end()
+            if client.broke or not end.in_time:
+                return "failed", str(end)
+            client.reset()  # so that no connection stays in TIME_WAIT
+    except ConnectionRefusedError:
+        return "refused", "no process listens"
+    except OSError as error:
+        return "failed", f"no request was sent: {error}"
+    return judge(end.received, page, file)
 
 
 class Holder:
@@ -208,11 +227,9 @@ class Holder:
         """Hold the connections until `ended` returns true."""
         if self._reads:
             self._await_answers(ended)
-        began(self._tally.requests)
-        while not ended():
+        print(self._tally.requests, flush=True)
+        while not ended(0 if self._reads else LOOK_SECONDS):
             self._open_some()
-            if not self._reads:
-                pause(LOOK_SECONDS, ended)
             self._look(LOOK_SECONDS if self._reads else 0.0)
             now = time.monotonic()
             while self._due and self._due[0][0] <= now:
@@ -224,7 +241,7 @@ class Holder:
         too few workers does not answer all. `hold` opens missing connections later."""
         deadline = time.monotonic() + OPENING_SECONDS
         while self._tally.requests < self._order.count and time.monotonic() < deadline:
-            if ended():
+            if ended(0):
                 return
             self._open_some()
             self._look(0.05 if len(self._open) == self._order.count else 0.0)
@@ -232,9 +249,12 @@ class Holder:
 
     def _open_some(self) -> None:
         for _ in range(min(AT_ONCE, self._order.count - len(self._open))):
-            connection = connected(self._order, 0 if self._reads else SMALL_BUFFER)
-            if connection is None:
+            try:
+                buffer = 0 if self._reads else SMALL_BUFFER
+                connection = Client(self._order.address, CONNECT_SECONDS, buffer).socket
+            except OSError:
                 return
+            connection.setblocking(False)
             self._tally.opened += 1
             self._open[connection.fileno()] = connection
             self._set.register(connection, select.EPOLLIN if self._reads else select.EPOLLRDHUP)
@@ -243,21 +263,27 @@ class Holder:
             self._send(connection, self._first)
 
     def _send(self, connection: socket.socket, data: bytes) -> None:
+        """Send the bytes that fit into the socket buffer, and drop the rest."""
         if connection.fileno() < 0:
             return
-        if not sent(connection, data):
+        try:
+            connection.send(data)
+        except BlockingIOError:
+            pass
+        except OSError:
             self._close(connection)
-        elif self._then:
+            return
+        if self._then:
             self._due.append((time.monotonic() + self._every, connection))
 
     def _look(self, seconds: float) -> None:
         """Wait at most `seconds` for answers and closed connections, and handle them."""
         for descriptor, _ in self._set.poll(seconds):
-            connection = self._open[descriptor]
-            data = received(connection) if self._reads else b""
-            if data:
-                self._tally.requests += data.count(b"HTTP/1.1 ")
-            elif data is not None:
+            connection, data = self._open[descriptor], b""
+            with contextlib.suppress(OSError):
+                data = connection.recv(CHUNK) if self._reads else b""
+            self._tally.requests += data.count(b"HTTP/1.1 ")
+            if not data:
                 self._close(connection)
 
     def _close(self, connection: socket.socket) -> None:
@@ -278,9 +304,9 @@ the repetitions. Only the crowd "kept" reads."""
 
 def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
     """Connect, send a request and reset the connection; repeat this at full speed."""
-    began()
+    print(0, flush=True)
     wanted = order.pages[0].request()
-    while not ended() and tally.opened < MOST_FLOODED:
+    while not ended(0) and tally.opened < MOST_FLOODED:
         with contextlib.suppress(OSError), Client(order.address, CONNECT_SECONDS) as client:
             tally.opened += 1
             client.send(wanted)
@@ -288,68 +314,36 @@ def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
 
 
 def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Let all clients connect at the same time, send a request and read the response; repeat this.
-    Complete the last rush before the end."""
-    began()
+    """Let all clients make a request at the same time, and repeat this. Complete the last rush
+    before the end."""
+    print(0, flush=True)
     page = order.pages[0]
     file = page.content()
-    for number in itertools.count(1):
-        if ended() or 0 < order.rounds < number:
-            return
-        waiting: dict[int, tuple[socket.socket, bytearray]] = {}
-        watched = select.epoll()
-        for _ in range(order.count):
-            connection = connected(order)
-            if connection is None:
-                tally.count("refused", "not connected")
-                continue
-            tally.opened += 1
-            waiting[connection.fileno()] = (connection, bytearray())
-            watched.register(connection, select.EPOLLIN)
-        for connection, _ in waiting.values():
-            sent(connection, page.request())
-        deadline = time.monotonic() + RUSH_SECONDS
-        while waiting and time.monotonic() < deadline:
-            for descriptor, _ in watched.poll(0.05):
-                connection, so_far = waiting[descriptor]
-                piece = received(connection)
-                so_far += piece or b""
-                if piece == b"":
-                    tally.count(*judge(bytes(so_far), page, file))
-                    del waiting[descriptor]
-                    # Close with a reset: connections in TIME_WAIT would fill the kernel's table.
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-                    connection.close()
-        for connection, _ in waiting.values():
-            tally.count("failed", f"no complete response within {RUSH_SECONDS:.0f} s")
-            connection.close()
-        watched.close()
-        pause(order.pause, ended)
+    with ThreadPoolExecutor(order.count) as clients:
+        for number in itertools.count(1):
+            made = [clients.submit(exchange, order, page, file) for _ in range(order.count)]
+            for outcome, reason in (one.result() for one in made):
+                tally.opened += outcome != "refused"
+                tally.count(outcome, reason)
+            if ended(order.pause) or number == order.rounds:
+                return
 
 
 def visit(order: CrowdOrder, _: Tally, ended: Ended) -> None:
-    """Run each visitor in its own thread, and print their exchanges."""
-    began()
-    done: queue.SimpleQueue[Exchange | Late] = queue.SimpleQueue()
+    """Run each visitor in its own thread."""
+    print(0, flush=True)
     for number in range(order.count):
-        threading.Thread(target=visitor, args=(number, order, done), daemon=True).start()
+        threading.Thread(target=visitor, args=(number, order), daemon=True).start()
     last = time.monotonic()
-    while True:
-        over = ended()
-        lines = []
-        while not done.empty():
-            lines.append(json.dumps(done.get()) + "\n")
-        print("".join(lines), end="", flush=True)
-        if over:
-            os._exit(0)  # do not join threads that wait for a server
-        time.sleep(WRITE_SECONDS)
+    while not ended(WAKE_SECONDS):
         now = time.monotonic()
         if now - last > LATE_SECONDS:
-            done.put(Late(last, now))
+            report(Late(last, now))
         last = now
+    os._exit(0)  # do not join threads that wait for a server
 
 
-def visitor(number: int, order: CrowdOrder, done: "queue.SimpleQueue[Exchange | Late]") -> None:
+def visitor(number: int, order: CrowdOrder) -> None:
     """Send one visitor's requests without end."""
     page = order.pages[number % len(order.pages)]
     file = page.content()
@@ -360,25 +354,13 @@ def visitor(number: int, order: CrowdOrder, done: "queue.SimpleQueue[Exchange | 
         outcome, detail = exchange(order, page, file, remark)
         if outcome == "good" and page.posts:
             detail = remark
-        done.put(Exchange(begun, time.monotonic(), page.name, outcome, detail))
+        report(Exchange(begun, time.monotonic(), page.name, outcome, detail))
         time.sleep(max(order.pause, REFUSED_PAUSE * (outcome == "refused")))
 
 
-def exchange(order: CrowdOrder, page: Page, file: bytes | None, remark: str) -> tuple[Outcome, str]:
-    """Make one request on a new connection. Return the outcome and its reason."""
-    answer = b""
-    try:
-        with Client(order.address, order.timeout) as client:
-            client.send(page.request(remark))
-            while piece := client.socket.recv(65536):
-                answer += piece
-            client.reset()  # so that no connection stays in TIME_WAIT
-    except ConnectionRefusedError:
-        return "refused", "no process listens"
-    except OSError as error:
-        what = "no response in time" if isinstance(error, TimeoutError) else str(error)
-        return "failed", f"{what}, after {len(answer)} bytes"
-    return judge(answer, page, file)
+def report(result: Exchange | Late) -> None:
+    """Print a result by one system call, so that the lines of several threads do not mix."""
+    os.write(1, json.dumps(result).encode() + b"\n")
 
 
 KINDS: dict[str, Callable[[CrowdOrder, Tally, Ended], None]] = {
@@ -389,58 +371,21 @@ KINDS: dict[str, Callable[[CrowdOrder, Tally, Ended], None]] = {
 }
 
 
-def pause(seconds: float, ended: Ended) -> None:
-    """Sleep for `seconds`, or until the crowd must end."""
-    until = time.monotonic() + seconds
-    while not ended() and time.monotonic() < until:
-        time.sleep(0.01)
-
-
-def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | None:
-    """Return a new non-blocking connection; None after an error or a timeout."""
-    try:
-        connection = Client(order.address, CONNECT_SECONDS, receive_buffer).socket
-    except OSError:
-        return None
-    connection.setblocking(False)
-    return connection
-
-
-def sent(connection: socket.socket, data: bytes) -> bool:
-    """Send the bytes that fit into the socket buffer; drop the rest. Return False on an error."""
-    try:
-        connection.send(data)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
-def received(connection: socket.socket) -> bytes | None:
-    """Return the next bytes; b"" at the end or after an error; None if no byte has arrived."""
-    try:
-        return connection.recv(65536)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
-
-
-def began(number: int = 0) -> None:
-    """Print a number, to report that the crowd has begun."""
-    print(number, flush=True)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Run a crowd until SIGTERM and print its tally."""
     said = json.loads(arguments[0])
     order = CrowdOrder(**{**said, "pages": tuple(Page(**page) for page in said["pages"])})
-    tally, signals = Tally(), list[int]()
-    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
-    KINDS[order.kind](order, tally, lambda: bool(signals))
-    while not signals:  # some kinds end by themselves
-        time.sleep(0.01)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    tally, over = Tally(), False
+
+    def ended(seconds: float) -> bool:
+        nonlocal over
+        over = over or signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
+        return over
+
+    KINDS[order.kind](order, tally, ended)
+    while not ended(1.0):  # some kinds end by themselves
+        pass
     print(json.dumps(asdict(tally)), flush=True)
 
 

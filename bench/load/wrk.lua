@@ -51,28 +51,26 @@ function response(status, headers, body)
    end
 end
 
-local function listed(counts)
+local function json(value)
+   if type(value) ~= "table" then
+      return tostring(value)
+   end
    local found = {}
-   for value, count in pairs(counts) do
-      found[#found + 1] = string.format('"%d": %d', value, count)
+   for name, one in pairs(value) do
+      found[#found + 1] = string.format('"%s": %s', name, json(one))
    end
    return "{" .. table.concat(found, ", ") .. "}"
 end
 
 function done(summary, latency)
-   local errors, times = summary.errors, {}
-   local us = { max = latency.max, mean = latency.mean }
+   local errors, times = summary.errors, { max = latency.max / 1000, mean = latency.mean / 1000 }
    for name, percent in pairs({ p50 = 50, p90 = 90, p99 = 99, p999 = 99.9 }) do
-      us[name] = latency:percentile(percent)
+      times[name] = latency:percentile(percent) / 1000
    end
-   for name, value in pairs(us) do
-      times[#times + 1] = string.format('"%s": %.6f', name, value / 1000)
-   end
-   print(string.format(
-      'JSON {"seconds": %.6f, "unasked": %d, "transferred_bytes": %d, "closes": %d, ' ..
-      '"errors": {"connect": %d, "read": %d, "write": %d, "timeout": %d}, ' ..
-      '"statuses": %s, "lengths": %s, "latency_ms": {%s}}',
-      summary.duration / 1e6, math.max(0, thread:get("due")), summary.bytes, thread:get("closes"),
-      errors.connect, errors.read, errors.write, errors.timeout,
-      listed(thread:get("statuses")), listed(thread:get("lengths")), table.concat(times, ", ")))
+   print("JSON " .. json({
+      seconds = summary.duration / 1e6, unasked = math.max(0, thread:get("due")),
+      transferred_bytes = summary.bytes, closes = thread:get("closes"), latency_ms = times,
+      errors = { connect = errors.connect, read = errors.read, write = errors.write, timeout = errors.timeout },
+      statuses = thread:get("statuses"), lengths = thread:get("lengths"),
+   }))
 end

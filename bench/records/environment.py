@@ -98,7 +98,7 @@ class SystemLimits(BaseModel):
     time_wait_reuse: int
     """Whether ports in TIME_WAIT are reused: 0 never, 1 always, 2 on the loopback interface."""
     time_wait_memory: int = UNLIMITED
-    """The kernel's limit of connections in TIME_WAIT, see `bench.host.kernel`."""
+    """The kernel's limit of connections in TIME_WAIT, see `bench.host.sockets`."""
     tasks: int = UNLIMITED  # The lowest limit for the number of processes and threads.
     tasks_name: str = "no limit"
     tasks_fix: str = ""

@@ -11,7 +11,7 @@ class UserError(Exception):
 
 
 class Interrupted(Exception):
-    """The command was interrupted by a signal, detected by `bench.host.signals.SignalWatch`."""
+    """The command was interrupted by a signal, detected by `bench.host.process.SignalWatch`."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

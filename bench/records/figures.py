@@ -343,7 +343,7 @@ class Run(BaseModel):
     seconds: float = 0.0
     """The run's duration in seconds, with start and end of the servers, without `waited`."""
     waited: float = 0.0
-    """Additional seconds until older connections left TIME_WAIT, see `bench.host.kernel`."""
+    """Additional seconds until older connections left TIME_WAIT, see `bench.host.sockets`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
     """How many times the server closed an idle connection; a new one replaced it each time."""

@@ -23,9 +23,15 @@ from pydantic import BaseModel, Field
 
 from bench.host.accounting import CpuTime
 from bench.host.kernel import demand_seconds, difference
-from bench.host.process import Child, StartError, last_line, on_free_port, url_that_answers
-from bench.host.programs import require
-from bench.host.signals import SignalWatch
+from bench.host.process import (
+    Child,
+    SignalWatch,
+    StartError,
+    last_line,
+    on_free_port,
+    url_that_answers,
+)
+from bench.host.project import require
 
 
 class BalancerOrder(BaseModel):

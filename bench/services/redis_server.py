@@ -21,9 +21,8 @@ from urllib.parse import urlsplit, urlunsplit
 import redis
 
 from bench.host.accounting import CpuTime
-from bench.host.process import Child, Helper, last_line, on_free_port
-from bench.host.programs import require
-from bench.host.signals import SignalWatch
+from bench.host.process import Child, Helper, SignalWatch, last_line, on_free_port
+from bench.host.project import require
 from bench.records.errors import UserError
 
 START_SECONDS = 5.0

@@ -37,10 +37,9 @@ from pydantic import (
     validate_call,
 )
 
-from bench.host.kernel import REST_SECONDS
-from bench.host.process import Child, HelperError, StartError, last_line
+from bench.host.process import Child, HelperError, SignalWatch, StartError, last_line
 from bench.host.project import source_digest
-from bench.host.signals import SignalWatch
+from bench.host.sockets import REST_SECONDS
 from bench.records.environment import Placement
 from bench.records.errors import Interrupted, NoFigure, UserError
 from bench.records.inherited import forget_foreign_variables

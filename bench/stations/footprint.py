@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 from bench.host.accounting import CpuTime, Usage, rusage_of_reaped
 from bench.host.kernel import CpuTicks, cpu_ticks, difference, task_folders, text_of
 from bench.host.machine import Host, HostCount
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch
 from bench.host.sockets import own_backlog
 from bench.records.environment import Placement
 from bench.services.balancer import Balancer, used_between

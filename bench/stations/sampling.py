@@ -30,9 +30,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from bench.host.kernel import task_folders, text_of
-from bench.host.process import Child, StartError, last_line
-from bench.host.programs import completed, find_program, output_of
-from bench.host.signals import SignalWatch
+from bench.host.process import Child, SignalWatch, StartError, last_line
+from bench.host.project import completed, find_program, output_of
 from bench.records.conditions import Mode
 from bench.records.errors import UserError
 from bench.records.figures import Frame, StackFigures

@@ -22,7 +22,7 @@ import redis
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bench.host.machine import place_here
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch
 from bench.records import store
 from bench.records.conditions import Role
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions

@@ -21,9 +21,9 @@ from bench.host.accounting import (
     parent_of_groups,
     remove_stale_groups,
 )
-from bench.host.kernel import raise_descriptors, wait_for_room
+from bench.host.process import SignalWatch, raise_descriptors
 from bench.host.project import ROOT, source_digest
-from bench.host.signals import SignalWatch
+from bench.host.sockets import wait_for_room
 from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import PrivateRedis, SlowRedis

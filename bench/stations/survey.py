@@ -5,12 +5,10 @@ import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.host import machine, programs
+from bench.host import machine
 from bench.host.machine import Host, read_limits
-from bench.host.project import git_state, source_digest
-from bench.load.ab import AB
-from bench.load.open_loop import OHA
-from bench.load.wrk import WRK
+from bench.host.project import compiler_of, first_line, git_state, source_digest
+from bench.load.generators import AB, OHA, WRK
 from bench.records.environment import SubjectVersions, Versions
 from bench.stations.orders import Surveyed
 from bench.subjects import declared
@@ -28,7 +26,7 @@ def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:
         left_out=left_out,
         peers={s.name: declared.peer(s.name) for s in found if s.kind == "reference"},
         versions=versions_of(found),
-        nginx=programs.first_line(["nginx", "-v"]),
+        nginx=first_line(["nginx", "-v"]),
     )
 
 
@@ -50,10 +48,10 @@ def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
     servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
     references = [declared.reference(s.name) for s in subjects if s.kind == "reference"]
     return SubjectVersions(
-        servers={name: programs.first_line([str(path), "--version"]) for name, path in servers},
+        servers={name: first_line([str(path), "--version"]) for name, path in servers},
         references={
-            one.name: programs.first_line(declared.fill(one.version, declared.OUR_BUILD))
+            one.name: first_line(declared.fill(one.version, declared.OUR_BUILD))
             for one in references
         },
-        compilers={name: programs.compiler_of(path) for name, path in servers},
+        compilers={name: compiler_of(path) for name, path in servers},
     )

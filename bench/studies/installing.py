@@ -10,8 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
-from bench.host.programs import find_program
-from bench.host.project import ROOT
+from bench.host.project import ROOT, find_program
 from bench.subjects import declared
 
 ASK_ABOVE = 100_000_000

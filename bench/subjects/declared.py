@@ -15,8 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from bench.host.process import last_line
-from bench.host.programs import completed, find_program
-from bench.host.project import ROOT, declaration
+from bench.host.project import ROOT, completed, declaration, find_program
 from bench.records.errors import UserError
 from bench.records.results import Peer
 

@@ -16,10 +16,16 @@ import psutil
 from pydantic import BaseModel
 
 from bench.host.accounting import Group, Usage
-from bench.host.process import Child, StartError, free_port, last_line, url_that_answers
-from bench.host.programs import find_program
-from bench.host.project import ROOT
-from bench.host.signals import SignalWatch, signal_name
+from bench.host.process import (
+    Child,
+    SignalWatch,
+    StartError,
+    free_port,
+    last_line,
+    signal_name,
+    url_that_answers,
+)
+from bench.host.project import ROOT, find_program
 from bench.records.figures import ServerStatistics
 from bench.subjects.subject import Place, Subject
 

@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 
 import redis
 
-from bench.load.probe import probe, require_content
+from bench.load.running import probe, require_content
 from bench.records.conditions import RunSpec
 from bench.records.errors import NoFigure, UserError
 from bench.records.figures import Held, Reason, Run

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.doctor.limits import ACCEPT_QUEUE_FIX, TIME_WAIT_FIX
 from bench.load.client import Response
-from bench.load.outcome import Outcome
+from bench.load.running import Outcome
 from bench.records.conditions import RunSpec
 from bench.records.figures import AbFigures, Check, OpenLoopFigures, Reason, Run, WrkFigures
 from bench.records.workloads import workload_for

@@ -8,11 +8,8 @@ from urllib.parse import urljoin
 
 from bench.host.accounting import CpuTime
 from bench.host.kernel import difference
-from bench.load.ab import AB
-from bench.load.open_loop import OHA
-from bench.load.outcome import Load, Outcome
-from bench.load.running import IdleConnections, IdleReport
-from bench.load.wrk import WRK, WRK_PIPELINED
+from bench.load.generators import AB, OHA, WRK, WRK_PIPELINED
+from bench.load.running import IdleConnections, IdleReport, Load, Outcome
 from bench.records.conditions import RunSpec
 from bench.records.errors import NoFigure
 from bench.records.workloads import workload_for

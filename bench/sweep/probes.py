@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from bench.load.client import Client, NoAnswer
-from bench.load.outcome import Outcome
-from bench.load.probe import request_for
+from bench.load.running import Outcome, request_for
 from bench.records.errors import NoFigure
 from bench.records.figures import MemoryFigures
 from bench.records.workloads import Workload

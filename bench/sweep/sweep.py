@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.doctor import doctor, limits
 from bench.host import machine
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch
 from bench.records import store
 from bench.records.errors import Interrupted, UserError
 from bench.records.results import Results, Settings

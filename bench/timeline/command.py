@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.host.process import SignalWatch
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 from bench.records.values import Parser, words_of
 from bench.subjects.subject import discover, server_names

@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.host.process import last_line
+from bench.host.process import SignalWatch, last_line
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.load.client import Client, NoAnswer, request
 from bench.records.errors import UserError
 from bench.services.redis_server import PrivateRedis, SlowRedis, connect

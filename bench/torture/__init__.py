@@ -7,9 +7,8 @@ attack. Their responses show the effect of the attack. The modules:
 
     attacks    has the table of attacks, and runs the server and the clients of an attack
     ground     has the resources that all configurations share
-    options    reads the command line
     cell       measures one configuration
-    command    measures all configurations, and prints the results
+    command    reads the command line, measures all configurations, and prints the results
 
 Visitors and attackers are in `bench.load.crowd`, false replies in `bench.services.redis_proxy`.
 """

@@ -2,7 +2,7 @@
 """The attacks, with their actions, servers and allowed failures. An `AttackScene` is a running
 server with its Redis and crowds.
 
-attacks.toml has a table for each attack: a crowd, an action `during` the attack (a key of DURING),
+attacks.toml has a table for each attack: a crowd, an action `during` the attack (a key of ACTIONS),
 or both. The number of clients and the time of each attack are limited.
 """
 
@@ -12,27 +12,25 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from bench.host.accounting import new_group
 from bench.host.project import ROOT
 from bench.host.sockets import ALL, LISTEN, TIME_WAIT, accept_queue, tcp_sockets
 from bench.load.crowd import CrowdOrder, Outcome, Page
 from bench.load.running import RunningCrowd
+from bench.records.errors import UserError
 from bench.records.torture import AttackFacts, CrowdTally, Ending, LeftOver
 from bench.records.values import each_of, tables_of
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import SlowRedis
-from bench.subjects.running import Ended, RunningServer
-from bench.subjects.subject import START_SECONDS, Place, Subject
+from bench.subjects.running import RunningServer
+from bench.subjects.subject import START_SECONDS, Place, Subject, select
 from bench.torture.ground import NEAR, Ground
 
 FILE = Path(__file__).with_name("attacks.toml")
@@ -47,6 +45,8 @@ PAUSED_SECONDS is below 1 s, the servers' timeout for a new connection to Redis.
 PAUSED_SECONDS = 0.2
 """The time that Redis stays stopped after SIGTERM."""
 KILL_SECONDS = 0.05
+REFERENCES = ("nginx", "h2o", "lighttpd", "go")
+"""The reference servers that are tested by default, because a test of all takes an hour."""
 REDIS_PAGES = frozenset({"guestbook", "sign"})
 LOOPBACK = "127.0.0.1"
 QUIET_SECONDS = 3.0
@@ -63,67 +63,60 @@ def page(name: str) -> Page:
     return Page(name, found.path, found.status or 200, found.form is not None, file)
 
 
-class AttackScene:
+class AttackScene(contextlib.ExitStack):
     """A running server for one configuration. Use it in a `with` block."""
 
     def __init__(self, subject: Subject, attack: "Attack", ground: Ground) -> None:
         """Start the server under the conditions of the attack and wait until it listens. Raises
         NoFigure, OSError or Interrupted."""
+        super().__init__()
         plain = subject.command
         prlimit = ["prlimit", f"--{attack.limit}", "--"] if attack.limit else []
         subject = replace(subject, command=lambda place: [*prlimit, *plain(place)])
         self.subject, self.attack, self.ground = subject, attack, ground
         self.redis, self.watch = ground.redis, ground.watch
+        self.host = NEAR if attack.far else LOOPBACK
+        """The address on which the server listens."""
         self.crowd_seen: CrowdTally | None = None
         self.ended: list[Ending] = []
         self.killed = 0
         """The number of child processes that an attack has killed."""
         self._counts: list[tuple[int, int]] = []
-        with contextlib.ExitStack() as undo:
-            folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="zerohttpd-torture-"))
+        try:
+            folder = self.enter_context(tempfile.TemporaryDirectory(prefix="zerohttpd-torture-"))
             url = ground.redis.url
             if attack.during == "redis_lying":
                 liar = SlowRedis(url, 0, ground.placement.load, ground.watch)
-                self.liar, url = undo.enter_context(liar), liar.url
-            address = NEAR if attack.far else LOOPBACK
-            self._place = Place(redis_url=url, folder=Path(folder), address=address)
+                self.liar, url = self.enter_context(liar), liar.url
+            self._place = Place(redis_url=url, folder=Path(folder), address=self.host)
             self._start()
-            undo.callback(self.stop)
+            self.callback(self.stop)
             self._at_first = self._settled()
-            self._tidy = undo.pop_all()
-
-    def __enter__(self) -> "AttackScene":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._tidy.close()
+        except BaseException:
+            self.close()
+            raise
 
     def _start(self) -> None:
-        cpus, group = self.ground.placement.server, new_group(self.ground.groups, None, 0.0)
+        cpus, group = self.ground.placement.server, self.ground.group()
         self.server = RunningServer(self.subject, self._place, cpus, self.watch, group)
         self.port = urlsplit(self.server.url).port or 80
         self._gone = False
         # After a restart the server must have the same port, because its clients use this port.
         self._place = replace(self._place, port=self.port)
 
-    @property
-    def host(self) -> str:
-        """Return the address on which the server listens."""
-        return self._place.address
-
     def stop(self) -> None:
         """End the server and record how it ended. May be called twice."""
         if not self._gone:
-            self.ended.append(ending(self.server.stop()))
-        self._gone = True
+            self.ended.append(self._end())
 
     def died(self) -> Ending | None:
         """If the server has ended by itself, end its other processes and return how it ended;
         otherwise return None."""
-        if self.server.running():
-            return None
-        self._gone = True
-        return ending(self.server.stop())
+        return None if self.server.running() else self._end()
+
+    def _end(self) -> Ending:
+        self._gone, end = True, self.server.stop()
+        return Ending(obeyed=end.obeyed, well=end.status == 0, words=end.describe())
 
     def restart(self) -> None:
         """End the server, and start it again at the same address."""
@@ -201,11 +194,6 @@ class AttackScene:
         return len(found), threads
 
 
-def ending(ended: Ended) -> Ending:
-    """Return how a server ended, in the format of a record."""
-    return Ending(obeyed=ended.obeyed, well=ended.status == 0, words=ended.describe())
-
-
 def held_connections(port: int) -> int:
     """Return the number of connections of a local port that a process has open. Connections in an
     accept queue, or only in the kernel, do not count."""
@@ -215,13 +203,54 @@ def held_connections(port: int) -> int:
 
 # ---- The attacks ----
 
-Again = Callable[[], None]
-WANTED = {
-    "usual": ("redirect", "redirect"),
-    "dearest": ("guestbook", "small"),
-    "longest": ("large", "guestbook"),
+
+class Action(NamedTuple):
+    """What happens to the server or to Redis during an attack."""
+
+    begin: Callable[[AttackScene], None] = lambda _: None
+    end: Callable[[AttackScene], None] = lambda _: None
+    interval: float = 0.0
+    """The interval in seconds at which `begin` is repeated; 0: it is not repeated."""
+
+
+def kill_child(scene: AttackScene) -> None:
+    """Kill a random child process with SIGKILL; some of them wait for a client."""
+    if children := scene.children():
+        with contextlib.suppress(psutil.Error):
+            random.choice(children).kill()
+            scene.killed += 1
+
+
+def sigterm(scene: AttackScene) -> None:
+    """Send SIGTERM while clients wait for a stopped Redis, and let Redis continue. After the server
+    has ended, start it again, as a supervisor would."""
+    scene.redis.stop()
+    try:
+        with scene.crowd("rush", UNDER_WAY, page("guestbook"), rounds=1):
+            scene.await_accepted(UNDER_WAY, ACCEPTED_SECONDS)
+            scene.server.ask_to_stop()
+            scene.watch.sleep(PAUSED_SECONDS)
+            scene.redis.go_on()
+    finally:
+        scene.redis.go_on()
+    scene.restart()
+
+
+ACTIONS = {
+    "": Action(),
+    "redis_killed": Action(lambda s: s.redis.kill(), lambda s: s.redis.start_again()),
+    "redis_stopped": Action(lambda s: s.redis.stop(), lambda s: s.redis.go_on()),
+    "redis_lying": Action(lambda s: s.liar.lie(), lambda s: s.liar.be_honest()),
+    "redis_full": Action(
+        lambda s: s.redis.limit_clients(FULL_REDIS), lambda s: s.redis.lift_limit()
+    ),
+    # Visitors add remarks, and the page shows only the newest. So the long remarks are repeated.
+    "large_pages": Action(
+        lambda s: s.redis.fill_page(), lambda s: s.redis.empty_page(), REFILL_SECONDS
+    ),
+    "children_killed": Action(kill_child, interval=KILL_SECONDS),
+    "sigterm": Action(sigterm),
 }
-"""The pages of a crowd: the preferred page, and the page for servers that do not serve it."""
 
 
 class Attackers(BaseModel):
@@ -233,17 +262,15 @@ class Attackers(BaseModel):
     """A key of `bench.load.crowd.KINDS`."""
     count: int = 200
     """The number of clients; the default is twice the number of workers of 03 and 05."""
-    page: Literal["usual", "dearest", "longest"] = "usual"
-    """The page that the crowd requests. usual: a page that every server has; dearest: a page with
-    data from Redis, if the server uses Redis; longest: the longest page."""
+    pages: Sequence[str] = ["redirect"]
+    """The crowd requests the first of these pages that the server has, otherwise the last."""
     pause: float = 0.0
     far: bool = False
     """Whether the crowd uses the slow line."""
 
     def wants(self, subject: Subject) -> Page:
         """Return the page that the crowd requests from a server."""
-        first, otherwise = WANTED[self.page]
-        return page(first if subject.serves(first) else otherwise)
+        return page(next(filter(subject.serves, self.pages), self.pages[-1]))
 
 
 class Attack(AttackFacts):
@@ -286,101 +313,41 @@ class Attack(AttackFacts):
         return ""
 
     @contextlib.contextmanager
-    def run(self, scene: AttackScene) -> Iterator[Again]:
+    def run(self, scene: AttackScene) -> Iterator[Callable[[], None]]:
         """Attack during the `with` block; yield a function that the caller must call repeatedly."""
+        action = ACTIONS[self.during]
+        due = time.monotonic() + action.interval
+
+        def again() -> None:
+            nonlocal due
+            if action.interval and time.monotonic() >= due:
+                due = time.monotonic() + action.interval
+                action.begin(scene)
+
         with contextlib.ExitStack() as stack:
-            again = stack.enter_context(DURING[self.during](scene)) if self.during else nothing
+            action.begin(scene)
+            stack.callback(action.end, scene)
             if who := self.crowd:
                 of = who.wants(scene.subject)
                 stack.enter_context(scene.crowd(who.kind, who.count, of, who.pause))
             yield again
 
 
-def nothing() -> None:
-    """Do nothing. An attack without repeated actions yields this function."""
-
-
-def every(seconds: float, act: Again) -> Again:
-    """Return a function that calls `act` at most once in `seconds`."""
-    due = 0.0
-
-    def again() -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + seconds
-            act()
-
-    return again
-
-
-@contextlib.contextmanager
-def until_over(begin: Callable[[], None], end: Callable[[], None]) -> Iterator[Again]:
-    """Call `begin` at the start of an attack and `end` at its end."""
-    begin()
-    try:
-        yield nothing
-    finally:
-        end()
-
-
-@contextlib.contextmanager
-def large_pages(scene: AttackScene) -> Iterator[Again]:
-    """Repeatedly fill the guestbook with the longest remarks, because visitors add remarks and the
-    page shows only the newest."""
-    refill = every(REFILL_SECONDS, scene.redis.fill_page)
-    refill()
-    try:
-        yield refill
-    finally:
-        scene.redis.empty_page()
-
-
-@contextlib.contextmanager
-def children_killed(scene: AttackScene) -> Iterator[Again]:
-    """Kill random child processes with SIGKILL; some of them wait for a client."""
-
-    def kill() -> None:
-        if children := scene.children():
-            with contextlib.suppress(psutil.Error):
-                random.choice(children).kill()
-                scene.killed += 1
-
-    yield every(KILL_SECONDS, kill)
-
-
-@contextlib.contextmanager
-def sigterm(scene: AttackScene) -> Iterator[Again]:
-    """Send SIGTERM while clients wait for a stopped Redis, and let Redis continue. After the server
-    has ended, start it again, as a supervisor would."""
-    scene.redis.stop()
-    try:
-        with scene.crowd("rush", UNDER_WAY, page("guestbook"), rounds=1):
-            scene.await_accepted(UNDER_WAY, ACCEPTED_SECONDS)
-            scene.server.ask_to_stop()
-            scene.watch.sleep(PAUSED_SECONDS)
-            scene.redis.go_on()
-    finally:
-        scene.redis.go_on()
-    scene.restart()
-    yield nothing
-
-
-DURING: dict[str, Callable[[AttackScene], AbstractContextManager[Again]]] = {
-    "redis_killed": lambda scene: until_over(scene.redis.kill, scene.redis.start_again),
-    "redis_stopped": lambda scene: until_over(scene.redis.stop, scene.redis.go_on),
-    "redis_lying": lambda scene: until_over(scene.liar.lie, scene.liar.be_honest),
-    "redis_full": lambda scene: until_over(
-        partial(scene.redis.limit_clients, FULL_REDIS), scene.redis.lift_limit
-    ),
-    "large_pages": large_pages,
-    "children_killed": children_killed,
-    "sigterm": sigterm,
-}
-
-
 ATTACKS = tables_of(Attack, FILE)
 
 
-def select(names: list[str]) -> list[Attack]:
+def attacks_of(names: list[str]) -> list[Attack]:
     """Return the attacks with these names, each once; all if `names` is empty. Raises UserError."""
     return [ATTACKS[name] for name in each_of("attack", names or ATTACKS, ATTACKS)]
+
+
+def servers_of(names: list[str]) -> tuple[list[Subject], list[str]]:
+    """Return the named servers, and the reasons for omitted ones. Without names: all servers of the
+    project and the installed servers of REFERENCES. Raises UserError."""
+    if baselines := [name for name in names if name.startswith("baseline-")]:
+        raise UserError(f"{', '.join(baselines)}: baselines make no promises and are not tested")
+    if names:
+        return select(names), []
+    left_out: dict[str, str] = {}
+    servers = [*select(None), *select(REFERENCES, left_out=left_out)]
+    return servers, list(left_out.values())

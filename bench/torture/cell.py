@@ -7,16 +7,29 @@ so that a short delay of the machine does not change the rate.
 
 import statistics
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
 
+from bench.host import machine
 from bench.host.kernel import difference
 from bench.host.process import OUTPUT, last_line
 from bench.load.crowd import CrowdOrder, Exchange, Late, Tally, exchanges_of
 from bench.load.running import RunningCrowd
 from bench.records.errors import NoFigure
-from bench.records.torture import BACK_SECONDS, SLICE, Phase, Remarks, TortureCell
+from bench.records.torture import (
+    BACK_SECONDS,
+    SLICE,
+    Phase,
+    Record,
+    Remarks,
+    TortureCell,
+    TortureSettings,
+)
+from bench.stations.survey import versions_of, with_tools
 from bench.subjects.subject import Subject
 from bench.torture.attacks import Attack, AttackScene, page
 from bench.torture.ground import Ground
@@ -94,8 +107,27 @@ LATE_SECONDS = 0.05
 """The maximum delay of a response in the visitors' output, which is written 50 times a second."""
 
 
-@dataclass(frozen=True)
-class CellTimes:
+def empty_record(options: Namespace, command: Sequence[str], ground: Ground) -> Record:
+    """Return a record without results; `command`: the command line."""
+    return Record(
+        started=datetime.now().astimezone(),
+        command=list(command),
+        machine=machine.describe_machine(),
+        versions=with_tools(versions_of(options.subjects), ground.redis.version()),
+        placement=ground.placement,
+        settings=TortureSettings(
+            attack_seconds=options.seconds,
+            minutes=options.minutes,
+            visitors=VISITORS,
+            think_seconds=THINK_SECONDS,
+        ),
+        notes=options.notes,
+        subjects=[subject.name for subject in options.subjects],
+        attacks=options.attacks,
+    )
+
+
+class CellTimes(NamedTuple):
     """The times at which the parts of a measurement began."""
 
     before: float
@@ -115,7 +147,7 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     redis.RedisError if the private Redis is lost."""
     begun = time.monotonic()
     cell = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
-    cell.reason = attack.why_not(subject) or (ground.why_no_line if attack.far else "")
+    cell.reason = attack.why_not(subject) or (ground.why_no_line if attack.far else "") or None
     if not cell.reason:
         try:
             ground.redis.prepare()
@@ -123,7 +155,6 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
                 attack_it(scene, seconds, cell)
         except (NoFigure, OSError) as error:
             cell.reason = str(error)
-    cell.reason = cell.reason or None
     cell.seconds = round(time.monotonic() - begun, 2)
     return cell
 
@@ -159,13 +190,16 @@ class Visitors(RunningCrowd):
         order = replace(order, timeout=TIMEOUT_SECONDS, mark=mark)
         super().__init__(order, scene.ground.placement.load, scene.watch)
 
-    def read(self) -> None:
-        """Read what the visitors have reported since the last call."""
+    def read(self) -> float:
+        """Read what the visitors have reported since the last call. Return the time until which the
+        reports are complete."""
+        now = time.monotonic() - LATE_SECONDS
         for one in exchanges_of(self.next_lines(OUTPUT)):
             if isinstance(one, Exchange):
                 self.answers.append(one)
             else:
                 self._late.append(one)
+        return now
 
     def late(self, begin: float, end: float) -> float:
         """Return the seconds between `begin` and `end` in which the visitors got no CPU time."""
@@ -214,8 +248,7 @@ def await_calm(scene: AttackScene, visitors: Visitors) -> None:
     """Wait, at most CALM_TIMEOUT seconds, until visitors get CALM_SHARE of the requested pages."""
 
     def calm() -> bool:
-        now = time.monotonic() - LATE_SECONDS
-        visitors.read()
+        now = visitors.read()
         lately = visitors.usual(now - WARM_SECONDS, now)
         return sum(lately.values()) >= CALM_SHARE * wanted(visitors.pages, visitors.pages)
 
@@ -235,8 +268,7 @@ def await_back(
     """Wait, at most BACK_SECONDS, until the server has recovered or ended. Return the time of its
     recovery, or of the end of the wait, on the monotonic clock."""
     while scene.server.running():
-        now = time.monotonic() - LATE_SECONDS
-        visitors.read()
+        now = visitors.read()
         after = back_after(visitors.answers, usual, gone, now)
         if after is not None:
             return gone + after

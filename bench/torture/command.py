@@ -2,6 +2,7 @@
 """The command `zerohttpd torture`. The command measures one configuration after another, because
 two servers would disturb each other, and prints the results."""
 
+import argparse
 import shutil
 import time
 from argparse import Namespace
@@ -13,18 +14,19 @@ import redis
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from bench.host.signals import SignalWatch
+from bench.host.project import ROOT
 from bench.readers.console import ProgressTable, console
 from bench.records import torture as record
 from bench.records.errors import Interrupted, UserError
 from bench.records.store import make_folder
 from bench.records.torture import Record, TortureCell, verdict
+from bench.records.values import Parser, add_results, add_value, within, words_of
 from bench.report.page import torture as words
 from bench.report.page.build import build
 from bench.sweep.display import in_words
-from bench.torture import cell as cells
+from bench.torture.attacks import ATTACKS, REFERENCES, attacks_of, servers_of
+from bench.torture.cell import empty_record, measure
 from bench.torture.ground import Ground, enter_own_network, ground
-from bench.torture.options import empty_record, parse
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -32,12 +34,44 @@ def run(arguments: Sequence[str]) -> int:
     after signal n. Raises UserError, and Interrupted before the first configuration."""
     options = parse(arguments)
     enter_own_network(["-m", "bench", "torture", *arguments])
-    with SignalWatch() as watch:
-        try:
-            with ground(watch) as where:
-                return attack(options, empty_record(options, arguments, where), where)
-        except redis.RedisError as error:
-            raise UserError(f"the private Redis is lost: {error}") from error
+    try:
+        with ground() as where:
+            return attack(options, empty_record(options, arguments, where), where)
+    except redis.RedisError as error:
+        raise UserError(f"the private Redis is lost: {error}") from error
+
+
+def parse(arguments: Sequence[str]) -> Namespace:
+    """Return the options, with servers and attacks in place of their names, and with `notes`: the
+    omitted servers and the reasons. Raises UserError for unknown values and unbuilt servers."""
+    top = Parser(
+        prog="zerohttpd torture",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Attack each server in several ways, and measure what its visitors get.\nExit "
+        "status: 0 all promises kept, 1 a promise broken, 2 could not begin, 130 after Ctrl-C.",
+        epilog="attacks:\n"
+        + "".join(f"  {name:<16} {one.what}\n" for name, one in ATTACKS.items()),
+    )
+    add = top.add_argument
+    which = f"test only these servers (default: all of the project, {', '.join(REFERENCES)})"
+    add("--servers", nargs="+", metavar="NAME", help=which)
+    add("--attacks", nargs="+", metavar="NAME", help="run only these attacks (default: all)")
+    limit = "start no further attack if it cannot end within M minutes"
+    for option, least, usual, most, metavar, text in (
+        ("--seconds", 0.3, 0.8, 60.0, "S", "let each attack last S seconds"),
+        ("--minutes", 0.1, 5.0, 1440.0, "M", limit),
+    ):
+        more = {"default": usual, "metavar": metavar, "help": f"{text} (default {usual:g})"}
+        add_value(top, option, partial(within, least=least, most=most), f"{usual:g}", **more)
+    add_results(top, ROOT / "results")
+    add("--markdown", type=Path, metavar="FILE", help="also write the table to FILE (Markdown)")
+    said = top.parse_args(arguments)
+    said.subjects, said.notes = servers_of(words_of(said.servers))
+    said.attacks = attacks_of(words_of(said.attacks))
+    if said.markdown and not said.markdown.parent.is_dir():
+        raise UserError(f"--markdown: the folder {said.markdown.parent} does not exist; create it")
+    return said
 
 
 def attack(options: Namespace, made: Record, where: Ground) -> int:
@@ -81,7 +115,7 @@ def attack_all(options: Namespace, where: Ground, made: Record, folder: Path, be
             left = min(left, need * (1 + len(pairs)))
             names = (subject.name, attack.name)
             progress.begin(names, ": ".join(names), in_words(left))
-            cell = cells.measure(subject, attack, where, options.seconds)
+            cell = measure(subject, attack, where, options.seconds)
             made.cells.append(cell)
             record.save(made, folder)
             after = in_words(max(0.0, left - cell.seconds))

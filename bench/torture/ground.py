@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.host import machine
-from bench.host.accounting import parent_of_groups
-from bench.host.process import Child, last_line
-from bench.host.signals import SignalWatch
+from bench.host.accounting import Group, parent_of_groups
+from bench.host.process import Child, SignalWatch, last_line
 from bench.host.sockets import bring_up_loopback
 from bench.records.environment import Placement
 from bench.services.redis_server import PrivateRedis
@@ -42,15 +41,20 @@ class Ground:
     why_no_line: str = ""
     """The reason why there is no slow line, or an empty string."""
 
+    def group(self) -> Group | None:
+        """Return a new cgroup for a server; None without cgroups. May raise OSError."""
+        return Group(self.groups) if self.groups else None
+
 
 @contextlib.contextmanager
-def ground(watch: SignalWatch) -> Iterator[Ground]:
+def ground() -> Iterator[Ground]:
     """Yield the resources that all configurations share. May raise UserError or Interrupted."""
     placement = machine.place_here()
     with contextlib.ExitStack() as stack:
+        watch = stack.enter_context(SignalWatch())
         far_end, why = [], ""
         try:
-            if not in_own_network():
+            if MARK not in os.environ:
                 raise NoLine(why_no_network())
             far_end = stack.enter_context(slow_line(watch))
         except NoLine as reason:
@@ -71,11 +75,6 @@ class NoLine(Exception):
     """A slow line cannot be made on this machine. The message gives the reason."""
 
 
-def in_own_network() -> bool:
-    """Return whether `enter_own_network` started this process."""
-    return MARK in os.environ
-
-
 def why_no_network() -> str:
     """Return the reason why this process cannot create a network namespace, or an empty string."""
     if os.geteuid() != 0:
@@ -90,7 +89,7 @@ def why_no_network() -> str:
 def enter_own_network(arguments: Sequence[str]) -> None:
     """Execute Python with these arguments in a new network namespace. If this process already has
     one, only enable its loopback; if it cannot create one, do nothing. May raise OSError."""
-    if in_own_network():
+    if MARK in os.environ:
         bring_up_loopback()
     elif not why_no_network():
         os.environ[MARK] = "yes"
@@ -102,10 +101,11 @@ def enter_own_network(arguments: Sequence[str]) -> None:
 def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
     """Make the slow line. Yield the words before a command that run it in the second namespace,
     where the address NEAR leads to the first namespace. Raises NoLine or Interrupted."""
-    keeper = Child(["unshare", "--net", "--", "sleep", "infinity"])
+    keeper = Child(["unshare", "--net", "--", "sh", "-c", "echo; exec sleep infinity"])
     try:
+        if not keeper.until(lambda: keeper.stdout, WAIT_SECONDS, watch):
+            raise NoLine("the second network namespace did not come up")
         inside = f"nsenter --net=/proc/{keeper.pid}/ns/net --"
-        _await_namespace(keeper.pid, watch)
         for command in (
             f"ip link add near type veth peer name far netns {keeper.pid}",
             f"ip address add {NEAR}/30 dev near",
@@ -114,27 +114,11 @@ def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
             f"{inside} ip link set far up",
             f"tc qdisc add dev near root tbf rate {SPEED} burst {BURST} latency {QUEUE}",
         ):
-            _run(command.split())
+            words = command.split()
+            done = subprocess.run(words, capture_output=True, text=True)
+            if done.returncode != 0:
+                said = (done.stderr.strip().splitlines() or ["it printed no reason"])[0]
+                raise NoLine(f"{' '.join(words[:4])}: {said}")
         yield inside.split()
     finally:
         keeper.end()  # the kernel then removes the namespace and both ends of the line
-
-
-def _await_namespace(pid: int, watch: SignalWatch) -> None:
-    """Wait until a process is in its own network namespace. Raises NoLine."""
-    ours = Path("/proc/self/ns/net").readlink()
-
-    def has_its_own() -> bool:
-        with contextlib.suppress(OSError):
-            return Path("/proc", str(pid), "ns/net").readlink() != ours
-        return False
-
-    if not watch.until(has_its_own, WAIT_SECONDS, 0.005):
-        raise NoLine("the second network namespace did not come up")
-
-
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["it printed no reason"])[0]
-        raise NoLine(f"{' '.join(command[:4])}: {said}")

@@ -11,10 +11,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bench.host.accounting import CpuTime
-from bench.host.process import Child
-from bench.host.programs import find_program
-from bench.host.signals import SignalWatch
-from bench.load.open_loop import OHA
+from bench.host.process import Child, SignalWatch
+from bench.host.project import find_program
+from bench.load.generators import OHA
 from bench.records.conditions import Conditions, RunSpec
 from bench.records.environment import Placement
 from bench.records.figures import Kind, Run

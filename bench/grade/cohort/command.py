@@ -13,8 +13,8 @@ from bench.grade.cohort.run import ClassGrading, Graded, open_record, work_folde
 from bench.grade.cohort.similar import Similarity, compare
 from bench.grade.cohort.submissions import Submission, submissions
 from bench.grade.command import SELECTABLE, add_only
-from bench.host.signals import SignalWatch
-from bench.load.ab import AB
+from bench.host.process import SignalWatch
+from bench.load.generators import AB
 from bench.records.errors import Interrupted, UserError
 from bench.records.store import replace
 from bench.records.values import Parser, add_value, each_of, whole

@@ -27,9 +27,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from bench.grade.cohort.submissions import NotGraded, Submission, collect, digest, printable
 from bench.grade.findings import FaultFound, Grade
-from bench.host.process import Child, last_line
+from bench.host.process import Child, SignalWatch, last_line
 from bench.host.project import ROOT, source_digest
-from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 from bench.records.store import alone, record, replace
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from bench.grade.fence import fenced
-from bench.host.process import Child, last_line
+from bench.host.process import Child, SignalWatch, last_line
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 
 THRESHOLD = 0.5
 """A pair is reported if at least this share of one submission's own code is in the other."""

@@ -13,8 +13,8 @@ from bench.grade.scene import Scene
 from bench.grade.stages.comparing import of_project
 from bench.host.accounting import rusage_of_reaped
 from bench.host.project import ROOT
-from bench.load.ab import AB
-from bench.load.outcome import Load, Outcome
+from bench.load.generators import AB
+from bench.load.running import Load, Outcome
 from bench.subjects.subject import discover
 from bench.sweep.checks import Asked, first_failure, load_checks
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.process import SignalWatch
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.records.figures import Run
 from bench.records.results import Results
 from bench.records.store import load

@@ -35,8 +35,8 @@ from bench.grade.stages.racing import MORE_TIMEOUT
 from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps, take
 from bench.grade.stages.situations import FILE as SITUATIONS
 from bench.grade.trying import Stage, World
+from bench.host.process import SignalWatch
 from bench.host.project import ROOT, declaration
-from bench.host.signals import SignalWatch
 from bench.load.client import RESET, Client, NoAnswer, Response
 from bench.records.errors import UserError
 from bench.services.redis_server import connect

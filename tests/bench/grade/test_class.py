@@ -27,8 +27,8 @@ from bench.grade.cohort.pages import (
 from bench.grade.cohort.run import ClassGrading, ClassRecord, Graded, now, open_record
 from bench.grade.cohort.similar import SOLUTION, Similarity, SimilarPair, compare
 from bench.grade.findings import HAS_ASSEMBLER, OVER, CheckOutcome, FaultFound, Grade, StageOutcome
+from bench.host.process import SignalWatch
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 
 from ..accessible import hindrances, opened

@@ -23,7 +23,7 @@ from bench.grade.stages.leaving import FEW_TASKS
 from bench.grade.stages.racing import THREADS
 from bench.grade.stages.situations import Situation, act
 from bench.grade.trying import Stage, World
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch
 from bench.load.client import Response
 
 from .test_checks import GOOD, answered_scene

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 
 from bench.grade.server import sleeps
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch
 
 
 def test_a_thread_that_waits_for_strace_does_not_sleep(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ import pytest
 
 from bench.deploy.pack import SOURCE_FILES, SOURCE_FOLDERS
 from bench.host import sockets
-from bench.host.kernel import LOOK_SECONDS, REST_SECONDS, Memory, memory, wait_for_room
 from bench.host.machine import cpu_model
+from bench.host.process import SignalWatch
 from bench.host.project import SOURCES, source_digest
-from bench.host.signals import SignalWatch
 from bench.host.sockets import LISTEN, Socket, end, own_backlog, read, tcp_sockets
 from bench.records.errors import Interrupted
 
@@ -61,17 +60,17 @@ class Kernel(SignalWatch):
 
 
 def test_connections_in_time_wait_are_counted(tmp_path: Path) -> None:
-    assert memory(tmp_path) is None
+    assert sockets.memory(tmp_path) is None
     Kernel(tmp_path, now=41, at_most=4096)
-    assert memory(tmp_path) == Memory(now=41, at_most=4096)
-    assert memory().at_most > 0
+    assert sockets.memory(tmp_path) == sockets.Memory(now=41, at_most=4096)
+    assert sockets.memory().at_most > 0
 
 
 @pytest.mark.parametrize(
     ("now", "connections", "forgets", "slept"),
     [
-        (4000, 1000, 100, 10 * LOOK_SECONDS),  # waits until the table has space
-        (4000, 1000, 0, REST_SECONDS),  # waits for at most a minute
+        (4000, 1000, 100, 10 * sockets.LOOK_SECONDS),  # waits until the table has space
+        (4000, 1000, 0, sockets.REST_SECONDS),  # waits for at most a minute
         (3096, 1000, 0, 0),  # no wait: the table has space
         (0, 4096, 0, 0),
         (4000, 4097, 0, 0),  # no wait: the table is too small
@@ -81,7 +80,7 @@ def test_waiting_for_space_takes_at_most_a_minute(
     tmp_path: Path, now: int, connections: int, forgets: int, slept: float
 ) -> None:
     kernel = Kernel(tmp_path, now, at_most=4096, forgets=forgets)
-    wait_for_room(connections, kernel, tmp_path)
+    sockets.wait_for_room(connections, kernel, tmp_path)
     assert kernel.slept == pytest.approx(slept)
 
 
@@ -89,8 +88,8 @@ def test_a_signal_ends_the_waiting(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path, now=4000, at_most=4096)
     kernel.number = 2
     with pytest.raises(Interrupted):
-        wait_for_room(1000, kernel, tmp_path)
-    assert kernel.slept == pytest.approx(LOOK_SECONDS)
+        sockets.wait_for_room(1000, kernel, tmp_path)
+    assert kernel.slept == pytest.approx(sockets.LOOK_SECONDS)
 
 
 def test_the_kernel_and_the_text_agree(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.process import ERRORS, OUTPUT, Child, lines_at_ends
-from bench.host.signals import SignalWatch
-from bench.load.outcome import Generator, Load
+from bench.host.process import ERRORS, OUTPUT, Child, SignalWatch, lines_at_ends
+from bench.load.running import Generator, Load, Outcome
 from bench.records.errors import Interrupted
 from tests.e2e.processes import has_ended
 
@@ -107,9 +106,17 @@ thread.start()
 while thread.is_alive(): time.sleep(0.05)
 time.sleep(0.2)
 """
-    words = [sys.executable, "-c", program]
-    tool = Generator("it", "bench", "-V", lambda *_: words, lambda ran, *_: ran)
-    done = tool.run(Load("", 1, 1, 20.0), (), SignalWatch())
+
+    class Tool(Generator):
+        name = "it"
+
+        def command(self, *_: object) -> list[str]:
+            return [sys.executable, "-c", program]
+
+        def read(self, ran: Outcome, *_: object) -> Outcome:
+            return ran
+
+    done = Tool().run(Load("", 1, 1, 20.0), (), SignalWatch())
     assert not done.timed_out
     assert done.demand is not None
     assert done.demand * done.wall_seconds > 0.3, "the first thread slept all the time"

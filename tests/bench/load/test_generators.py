@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.process import SignalWatch
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
-from bench.load import open_loop, wrk
-from bench.load.ab import parse_concurrency_ceiling, parse_percentile_file, parse_report
+from bench.load import generators
 from bench.load.client import Response
-from bench.load.open_loop import Times, latency_of, requests_in
-from bench.load.outcome import Generator, Load
-from bench.load.probe import SECONDS, ProbeError, probe, require_content
+from bench.load.generators import OHA, WRK, WRK_PIPELINED, Times, parse_ab, parse_oha, parse_wrk
+from bench.load.running import FIRST_SECONDS, Generator, Load, ProbeError, probe, require_content
 from bench.records.figures import AbFigures, Latency
 from bench.records.workloads import WORKLOADS, workload_for
 from bench.subjects.subject import server_subject
@@ -35,7 +33,7 @@ def recorded(name: str) -> str:
 
 
 def test_good_run_of_oha() -> None:
-    figures, body = open_loop.parse(recorded("oha_good.json"), 1000.0)
+    figures, body = parse_oha(recorded("oha_good.json"), 1000.0)
     assert (figures.sent, figures.succeeded, figures.errors) == (500, 500, {})
     assert (figures.status_codes, figures.rate_asked, body) == ({"200": 500}, 1000, 500 * 508)
     assert figures.rate_done == pytest.approx(500 / figures.seconds)
@@ -43,13 +41,13 @@ def test_good_run_of_oha() -> None:
 
 def test_oha_corrects_latencies_and_follows_no_redirect() -> None:
     words, kept = (
-        open_loop.command(Load("http://h/", 1000, 50, 20.0, rate=500.0, **more), Path())
+        OHA.command(Load("http://h/", 1000, 50, 20.0, rate=500.0, **more), Path())
         for more in ({}, {"keep_alive": True, "form": "a=b"})
     )
     assert {"--latency-correction", "--disable-keepalive"} < set(words)
     assert {("--redirect", "0"), ("-q", "500")} < set(pairwise(words))
     assert "--disable-keepalive" not in kept
-    assert {("-d", "a=b"), ("--db-url", open_loop.DATABASE)} < set(pairwise(kept))
+    assert {("-d", "a=b"), ("--db-url", generators.DATABASE)} < set(pairwise(kept))
 
 
 def stalled() -> list[Times]:
@@ -61,15 +59,15 @@ def stalled() -> list[Times]:
 def test_both_latencies_come_from_the_same_requests() -> None:
     said = json.loads(recorded("oha_stalled.json"))
     rows = stalled()
-    assert len(rows) == open_loop.parse(json.dumps(said), 500.0)[0].succeeded == 300
-    corrected = latency_of([row.end - row.due for row in rows], "")
+    assert len(rows) == parse_oha(json.dumps(said), 500.0)[0].succeeded == 300
+    corrected = generators.latency_of([row.end - row.due for row in rows], "")
     names = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
     its = {ours: said["latencyPercentiles"][name] for ours, name in names.items()}
     its |= {"max": said["summary"]["slowest"], "mean": said["summary"]["average"]}
     assert corrected.model_dump(exclude={"count", "source"}) == {
         name: round(seconds * 1000, 4) for name, seconds in its.items()
     }, "latencies from oha's database, as oha calculates them"
-    uncorrected = latency_of([row.end - row.sent for row in rows], "")
+    uncorrected = generators.latency_of([row.end - row.sent for row in rows], "")
     assert uncorrected.p90 < 3, "in ms: only ten requests waited during the stall"
     assert corrected.p90 > 100, "all requests of the stall were late"
     assert uncorrected.mean < corrected.mean / 5
@@ -77,21 +75,21 @@ def test_both_latencies_come_from_the_same_requests() -> None:
 
 
 def test_percentiles_of_few_and_of_none() -> None:
-    assert latency_of([], "") is None
+    assert generators.latency_of([], "") is None
     same = dict.fromkeys(("p50", "p90", "p99", "p999", "max", "mean"), 250)
-    assert latency_of([0.25], "x") == Latency(**same, count=1, source="x")
+    assert generators.latency_of([0.25], "x") == Latency(**same, count=1, source="x")
 
 
 def test_a_missing_database_has_no_requests(tmp_path: Path) -> None:
-    assert requests_in(tmp_path / "missing") == []
+    assert generators.requests_in(tmp_path / "missing") == []
     (tmp_path / "text").write_text("no database")
-    assert requests_in(tmp_path / "text") == []
+    assert generators.requests_in(tmp_path / "text") == []
 
 
-@pytest.mark.skipif(open_loop.OHA.version() is None, reason="oha is not installed")
+@pytest.mark.skipif(OHA.version() is None, reason="oha is not installed")
 def test_a_real_run_of_oha() -> None:
     with broken_server("good") as url:
-        done = open_loop.OHA.run(Load(url, 200, 5, 60.0, rate=400.0), (), SignalWatch())
+        done = OHA.run(Load(url, 200, 5, 60.0, rate=400.0), (), SignalWatch())
     assert done.status == 0
     assert done.message == "", "oha reported an error"
     assert str(Path("/tmp")) not in " ".join(done.command)
@@ -104,7 +102,7 @@ def test_a_real_run_of_oha() -> None:
 
 
 def test_good_run_of_ab() -> None:
-    assert parse_report(recorded("good.txt")) == AbFigures(
+    assert parse_ab(recorded("good.txt")) == AbFigures(
         complete=2000,
         failed=0,
         concurrency=100,
@@ -114,19 +112,19 @@ def test_good_run_of_ab() -> None:
         transferred_bytes=3_154_000,
         html_bytes=3_000_000,
     )
-    precise = parse_percentile_file(recorded("good.csv"))
+    precise = generators.parse_percentile_file(recorded("good.csv"))
     assert (len(precise), precise["99"], precise["100"]) == (101, 16.457, 20.263)
 
 
 def test_concurrency_ceiling() -> None:
     said = "ab: Invalid Concurrency [Range 0..20000]\nUsage: ab [options] ...\n"
-    assert parse_concurrency_ceiling(said) == 20_000
-    assert parse_concurrency_ceiling("ab: wrong number of arguments") is None
+    assert generators.parse_concurrency_ceiling(said) == 20_000
+    assert generators.parse_concurrency_ceiling("ab: wrong number of arguments") is None
 
 
 def test_good_run_of_wrk() -> None:
     """The parser reads wrk's output of a run of epoll with a connection per request."""
-    figures, latency = wrk.parse(recorded("wrk.txt"))
+    figures, latency = parse_wrk(recorded("wrk.txt"))
     assert (figures.complete, figures.statuses) == (3000, {"302": 3000})
     assert figures.requests_per_second == pytest.approx(3000 / 4.405304)
     assert (latency.p50, latency.p999, latency.max) == (71.061, 742.039, 742.101)
@@ -138,27 +136,25 @@ def test_an_incomplete_report_has_no_figures() -> None:
     oha, ab = recorded("oha_good.json").rstrip(), recorded("good.txt")
     cut = (oha[:length] for length in range(0, len(oha), 7))
     for text in ("", "{}", "[1]", "null", '{"summary": 3}', *cut):
-        assert open_loop.parse(text, 1.0) == (None, None), text
+        assert parse_oha(text, 1.0) == (None, None), text
     for text in (ab[:length] for length in range(len(ab))):
-        assert (figures := parse_report(text)) is None or figures.complete == 2000, text
+        assert (figures := parse_ab(text)) is None or figures.complete == 2000, text
     for text in ("", "unable to connect", "JSON {", "JSON"):
-        assert wrk.parse(text) == (None, None), text
+        assert parse_wrk(text) == (None, None), text
 
 
 def test_command_line_of_wrk() -> None:
-    words = wrk.command(Load("http://h/x", 500, 20, 3.0, keep_alive=False, form="a=b"), Path())
+    words = WRK.command(Load("http://h/x", 500, 20, 3.0, keep_alive=False, form="a=b"), Path())
     assert words[:5] == ["wrk", "-t1", "-c", "20", "-d"]
     assert "Connection: close" in words
     assert words[-5:] == ["http://h/x", "--", "500", "1", "a=b"]
     kept = Load("http://h/x", 500, 20, 3.0, keep_alive=True)
-    assert "Connection: close" not in wrk.command(kept, Path())
+    assert "Connection: close" not in WRK.command(kept, Path())
 
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
-@pytest.mark.parametrize(
-    ("tool", "keep_alive"), [(wrk.WRK, False), (wrk.WRK, True), (wrk.WRK_PIPELINED, True)]
-)
+@pytest.mark.parametrize(("tool", "keep_alive"), [(WRK, False), (WRK, True), (WRK_PIPELINED, True)])
 def test_wrk_sends_exactly_as_many_requests(tool: Generator, keep_alive: bool) -> None:
     """wrk sends exactly the wanted number of requests, and each gets a response."""
     with started(server_subject("epoll", ROOT / "epoll")) as running:
@@ -190,7 +186,7 @@ class OneAnswer:
             self.request = client.recv(65536)
             client.sendall(self.answer)
             if not self.then_close:
-                time.sleep(2 * SECONDS)
+                time.sleep(2 * FIRST_SECONDS)
 
 
 def test_a_right_answer() -> None:
@@ -204,7 +200,7 @@ def test_a_right_answer() -> None:
 def test_a_connection_that_is_kept_is_not_waited_for() -> None:
     begin = time.monotonic()
     assert probe(OneAnswer(HEAD + b"12345", False).url, workload_for("/x"), 200).status == 200
-    assert time.monotonic() - begin < SECONDS
+    assert time.monotonic() - begin < FIRST_SECONDS
 
 
 def test_a_form_is_sent() -> None:
@@ -217,8 +213,9 @@ def test_a_form_is_sent() -> None:
 @pytest.mark.parametrize(
     ("answer", "label", "text"),
     [
-        (b"", "no answer", "the connection closed"),
-        (b"hello", "no answer", "5 bytes, no HTTP head"),
+        (b"", "no answer", "the connection ended after 0 bytes"),
+        (b"hello", "no answer", "the connection ended after 5 bytes"),
+        (b"+PONG\r\n\r\n", "no answer", "the response is not HTTP"),
         (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "status 503", "got 503 and not 200"),
         (HEAD + b"123456", "wrong length", "Content-Length says 5, but 6 bytes were received"),
         (HEAD + b"1234", "wrong length", "Content-Length says 5, but 4 bytes were received"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.load.ab import latency_from, parse_report
+from bench.load.generators import latency_from, parse_ab
 from bench.readers.table import result_table
 from bench.records.errors import UserError
 from bench.records.figures import HostFigures, Reason, Run, ServerStatistics
@@ -25,7 +25,7 @@ RECORDED = Path(__file__).parents[1] / "recorded"
 
 
 def held(server: str = "epoll", level: int = 100, run: int = 1, rate: float = 1000.0) -> Run:
-    figures = parse_report((RECORDED / "good.txt").read_text())
+    figures = parse_ab((RECORDED / "good.txt").read_text())
     assert figures is not None
     figures.requests_per_second = rate
     latency = latency_from({"50": 1.0, "90": 2.0, "99": 16.0, "100": 20.0}, [1, 2, 16, 20])

@@ -12,10 +12,9 @@ import pytest
 
 from bench.host.accounting import CpuTime
 from bench.host.machine import place
-from bench.host.programs import find_program
-from bench.host.signals import SignalWatch
-from bench.load.probe import ProbeError, probe
-from bench.load.running import IdleConnections
+from bench.host.process import SignalWatch
+from bench.host.project import find_program
+from bench.load.running import IdleConnections, ProbeError, probe
 from bench.records.workloads import workload_for
 from bench.services.balancer import (
     Balancer,

@@ -17,12 +17,9 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from bench.host.kernel import raise_descriptors
-from bench.host.process import StartError
-from bench.host.programs import find_program
-from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
-from bench.load.probe import probe
+from bench.host.process import SignalWatch, StartError, raise_descriptors
+from bench.host.project import ROOT, find_program
+from bench.load.running import probe
 from bench.records.errors import Interrupted, UserError
 from bench.records.workloads import workload_for
 from bench.services.balancer import BalancerOrder

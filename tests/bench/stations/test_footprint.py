@@ -15,11 +15,9 @@ import psutil
 import pytest
 
 from bench.host.accounting import CpuTime, Periods, Usage
-from bench.host.process import Child, StartError
-from bench.host.programs import find_program
-from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
-from bench.load.ab import latency_from, parse_percentile_file, parse_request_times
+from bench.host.process import Child, SignalWatch, StartError
+from bench.host.project import ROOT, find_program
+from bench.load.generators import latency_from, parse_percentile_file, parse_request_times
 from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.records.figures import Frame

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
+from bench.host.process import SignalWatch
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.load import client
 from bench.load.client import Response
-from bench.load.probe import probe, require_content
+from bench.load.running import probe, require_content
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import PrivateRedis, connect
 from bench.stations.footprint import look_at
@@ -245,7 +245,7 @@ def test_it_ends_with_all_that_it_started(peer: Peer) -> None:
 DYING = """
 import os, signal, sys, time
 from pathlib import Path
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, reference_subject
 

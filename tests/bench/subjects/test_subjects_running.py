@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from bench.host.process import StartError
+from bench.host.process import SignalWatch, StartError
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.load.client import Client
 from bench.records.conditions import Conditions
 from bench.records.workloads import WORKLOADS

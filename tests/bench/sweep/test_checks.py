@@ -10,10 +10,9 @@ import pytest
 
 from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
-from bench.load import ab, open_loop
 from bench.load.client import Response
-from bench.load.outcome import Load, Outcome
-from bench.load.running import IdleReport
+from bench.load.generators import AB, OHA
+from bench.load.running import IdleReport, Load, Outcome
 from bench.records.conditions import Conditions, RunSpec
 from bench.records.figures import LittlesLaw, Run, ServerStatistics, WrkFigures
 from bench.services.balancer import BalancerEnd
@@ -37,7 +36,7 @@ def recorded(
     """Return a load with output of ab, its exit `status`, and the `first` response's status."""
     report, errors = ((RECORDED / f"{name}.{kind}").read_text() for kind in ("txt", "err"))
     ran = Outcome(tool="ab", command=["ab"], status=status, message=errors, report=report)
-    return Asked(requests, 20, first, **({"body_bytes": 1500} | asked)), ab.read(ran, LOAD, NOWHERE)
+    return Asked(requests, 20, first, **({"body_bytes": 1500} | asked)), AB.read(ran, LOAD, NOWHERE)
 
 
 def by_ab(made: Made, **figures: Any) -> Made:
@@ -59,7 +58,7 @@ EACH = redirected()[1].figures.transferred_bytes // 500
 
 def oha(name: str, requests: int = 500, page: int = 508, **other: Any) -> Made:
     ran = Outcome(tool="oha", status=0, report=(RECORDED / f"oha_{name}.json").read_text())
-    return Asked(requests, 20, 200, page), replace(open_loop.read(ran, LOAD, NOWHERE), **other)
+    return Asked(requests, 20, 200, page), replace(OHA.read(ran, LOAD, NOWHERE), **other)
 
 
 WRK = WrkFigures(

@@ -9,8 +9,7 @@ import pytest
 from bench.host.accounting import CpuTime, Periods, Usage
 from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
-from bench.load.outcome import Outcome
-from bench.load.running import IdleReport
+from bench.load.running import IdleReport, Outcome
 from bench.records.conditions import Conditions, Cores, Role, RunSpec
 from bench.records.figures import (
     AbFigures,

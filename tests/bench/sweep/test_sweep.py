@@ -17,8 +17,7 @@ import pytest
 
 from bench.cli.main import READER_LEFT
 from bench.host.accounting import Slicing
-from bench.host.programs import find_program
-from bench.host.project import ROOT
+from bench.host.project import ROOT, find_program
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, Machine, Versions
 from bench.records.errors import UserError

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from bench.host.process import SignalWatch
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.load.client import Client, request
 from bench.load.crowd import FORM, Page
 from bench.records.environment import Placement

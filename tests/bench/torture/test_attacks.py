@@ -18,8 +18,8 @@ from bench.services.redis_server import REMARKS_SHOWN, connect
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, UNDER_WAY, AttackScene, held_connections, page
 from bench.torture.cell import measure
+from bench.torture.command import parse
 from bench.torture.ground import Ground
-from bench.torture.options import parse
 
 from ..measuring import broken as broken_server
 from ..whole_sweep import wait_for

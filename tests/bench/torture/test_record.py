@@ -3,6 +3,7 @@
 
 import json
 import re
+import socket
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +11,16 @@ import pytest
 from playwright.sync_api import Browser
 from rich.console import Console
 
-from bench.load.crowd import Exchange, Late, Outcome, Page, exchanges_of, judge
+from bench.load.crowd import (
+    CrowdOrder,
+    Exchange,
+    Late,
+    Outcome,
+    Page,
+    exchange,
+    exchanges_of,
+    judge,
+)
 from bench.records.errors import UserError
 from bench.records.torture import (
     CrowdTally,
@@ -171,6 +181,14 @@ def test_judge(received: bytes, outcome: Outcome, detail: str) -> None:
 def test_a_body_without_an_expectation_may_have_any_content() -> None:
     assert judge(HEAD % (b"200 OK", 3) + b"abc", FILE)[0] == "good"
     assert judge(HEAD % (b"303 See Other", 0), REMARK)[0] == "good"
+
+
+def test_a_request_without_a_response() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        order = CrowdOrder("visitors", *listener.getsockname(), 1, (FILE,), timeout=0.1)
+        late = "no complete response in time after 0 bytes"
+        assert exchange(order, FILE, None) == ("failed", late)
+    assert exchange(order, FILE, None) == ("refused", "no process listens")
 
 
 def test_requests() -> None:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.process import guarded
-from bench.host.signals import SignalWatch
+from bench.host.process import SignalWatch, guarded
 from bench.torture.ground import NEAR, NoLine, slow_line
 
 from ..client import FORM, KEPT, Client, form, request, split_responses

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from itertools import pairwise, takewhile
 
 from bench.records.words import duration, listed, plural, upper_first
-from bench.timeline.recording import Bar, Kind, Recording, Request
+from bench.timeline.story import Bar, Kind, Recording
+from bench.timeline.strace import Request
 
 NOTABLE_MS = 50.0
 """Shorter operations are not reported as slow, because each reply of Redis takes 20 ms."""
@@ -65,22 +66,22 @@ def _calls_for_clients(recording: Recording) -> dict[int, list[Bar]]:
     return calls
 
 
-def _silence(calls: list[Bar], connected: float) -> float:
+def _silence(bars: list[Bar], connected: float) -> float:
     """Return the longest time between two parts of a request. A wait that ends without a part also
     counts.
 
     A client sends the first part when it connects. A busy server may receive that part later.
     """
-    before_response = takewhile(lambda call: call.kind is Kind.RECEIVE, calls)
-    parts = [call.end for call in before_response if (call.returned or 0) > 0 or call.waits_for]
+    before_response = takewhile(lambda bar: bar.kind is Kind.RECEIVE, bars)
+    parts = [bar.end for bar in before_response if (bar.call.returned or 0) > 0 or bar.waits_for]
     gaps = [after - before for before, after in pairwise(parts)]
     if gaps and gaps[0] >= NOTABLE_MS:
         gaps[0] = parts[1] - connected
     return max(gaps, default=0.0)
 
 
-def _sending(calls: list[Bar]) -> float:
-    sends = [call for call in calls if call.kind is Kind.SEND]
+def _sending(bars: list[Bar]) -> float:
+    sends = [bar for bar in bars if bar.kind is Kind.SEND]
     return sends[-1].end - sends[0].begin if sends else 0.0
 
 
@@ -89,11 +90,11 @@ def _replies(recording: Recording) -> Iterator[float]:
     for lane in recording.lanes:
         asked = None
         for bar in lane.bars:
-            if bar.kind is not Kind.REDIS or (bar.returned or 0) <= 0:
+            if bar.kind is not Kind.REDIS or (bar.call.returned or 0) <= 0:
                 continue
-            if bar.name.startswith("send"):
+            if bar.call.name.startswith("send"):
                 asked = bar.end if asked is None else asked
-            elif bar.name.startswith("recv") and asked is not None:
+            elif bar.call.name.startswith("recv") and asked is not None:
                 yield bar.end - asked
                 asked = None
 

@@ -15,12 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.live.clients import (
     FILE,
     GUESTBOOK,
+    SILENT,
     SILENT_MOST,
     SLOW_SECONDS,
+    VISITOR,
     Burst,
     OwnClient,
     Waits,
-    Who,
 )
 from bench.live.tasks import COUNTER, Counters, Task, are_counters, cells_in, look
 from bench.live.verdict import Tasks, verdict
@@ -169,9 +170,9 @@ def test_what_a_connection_waits_for() -> None:
 
         began = time.monotonic()
         known = {
-            exchange("ask", "read"): OwnClient(Who.SILENT, 1, GUESTBOOK, began),
-            exchange("ask", "read"): OwnClient(Who.VISITOR, 0, GUESTBOOK, began),
-            exchange("ask", "read"): OwnClient(Who.VISITOR, 0, FILE, began),
+            exchange("ask", "read"): OwnClient(SILENT, 1, GUESTBOOK, began),
+            exchange("ask", "read"): OwnClient(VISITOR, 0, GUESTBOOK, began),
+            exchange("ask", "read"): OwnClient(VISITOR, 0, FILE, began),
         }
         exchange()
         exchange("ask")

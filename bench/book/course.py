@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from bench.book.directive import LINE, html
 from bench.book.expected import COURSE, SHEETS, measure
-from bench.book.render import styles
+from bench.book.listing import styles
 from bench.host.programs import completed, find_program
 from bench.host.project import ROOT
 from bench.readers.console import Table

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import vl_convert
 
-from bench.book.render import annotated, excerpt, step
-from bench.book.source import NoSuchFunction, function
+from bench.book.listing import NoSuchFunction, annotated, excerpt, function, step
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.results import Results

@@ -84,21 +84,17 @@ def run(words: Sequence[str]) -> int:
 def build(folder: Path) -> list[Path]:
     """Write the sheets and, unless this is a copy for students, the slides and notes. Return the
     paths of the files. Raises UserError."""
+    light, dark = map(Markup, styles())
+    style = Markup(picture_style() + (TEMPLATES / "course.css").read_text())
     template = template_of(__file__, "course.html.j2")
-    light, dark = styles()
     made = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, title, parts in _documents():
+        for kind, title, parts in _documents():
+            made.append(folder / f"{kind}.html")
             text = template.render(
-                kind=name,
-                title=title,
-                parts=parts,
-                light=Markup(light),
-                dark=Markup(dark),
-                style=Markup(picture_style() + (TEMPLATES / "course.css").read_text()),
+                kind=kind, title=title, parts=parts, light=light, dark=dark, style=style
             )
-            made.append(folder / f"{name}.html")
             made[-1].write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write {folder}: {error}") from error
@@ -107,7 +103,9 @@ def build(folder: Path) -> list[Path]:
 
 def _documents() -> list[tuple[str, str, list[tuple[str, Markup]]]]:
     """Return the name, the title and the parts of each file. Raises UserError."""
-    of_all = [("sheets", "Exercise sheets", sheets())]
+    files = sorted((COURSE / "sheets").glob("*.md"))
+    sheets = [_part(file.stem, file.read_text(encoding="utf-8")) for file in files]
+    of_all = [("sheets", "Exercise sheets", sheets)]
     if not (COURSE / SLIDES).exists():
         return of_all
     shown = slides()
@@ -121,16 +119,15 @@ def _documents() -> list[tuple[str, str, list[tuple[str, Markup]]]]:
 
 def slides() -> list[Slide]:
     """Return the slides. Raises UserError if a slide has no title or note."""
+    found = []
     pieces = (COURSE / SLIDES).read_text(encoding="utf-8").split(BETWEEN)
-    return [_slide(f"slide {number}", piece) for number, piece in enumerate(pieces, 1)]
-
-
-def _slide(name: str, text: str) -> Slide:
-    note = NOTE.search(text)
-    if note is None:
-        raise UserError(f"the course: {name} must end with its note: <!-- 2 min: ... -->")
-    title, rest = _titled(name, text[: note.start()])
-    return Slide(title, rest, int(note[1]), " ".join(note[2].split()))
+    for name, text in ((f"slide {number}", piece) for number, piece in enumerate(pieces, 1)):
+        note = NOTE.search(text)
+        if note is None:
+            raise UserError(f"the course: {name} must end with its note: <!-- 2 min: ... -->")
+        title, rest = _titled(name, text[: note.start()])
+        found.append(Slide(title, rest, int(note[1]), " ".join(note[2].split())))
+    return found
 
 
 def notes(shown: Sequence[Slide]) -> Markup:
@@ -140,12 +137,6 @@ def notes(shown: Sequence[Slide]) -> Markup:
         table.add_row(str(begin), f"{number}. {one.title}", one.note)
         begin += one.minutes
     return Markup(str(MARKDOWN.render(table.markdown())) + f"<p>The end: minute {begin}.</p>")
-
-
-def sheets() -> list[tuple[str, Markup]]:
-    """Return the title and the HTML of each sheet, in their order. Raises UserError."""
-    files = sorted((COURSE / "sheets").glob("*.md"))
-    return [_part(file.stem, file.read_text(encoding="utf-8")) for file in files]
 
 
 def _titled(name: str, text: str) -> tuple[str, str]:

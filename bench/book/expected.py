@@ -17,7 +17,6 @@ from bench.records.figures import Run
 from bench.records.results import Results
 from bench.records.store import load
 from bench.records.values import each_of
-from bench.records.words import plural
 
 COURSE = ROOT / "docs" / "teaching"
 SHEETS = ("1-baseline", "4-redis", "5-idle")
@@ -53,20 +52,20 @@ def table(sheet: str, results: Results) -> str:
     found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")
     first: dict[str, float] = {}
     # Each baseline comes before the server that is compared with it.
-    for one in sorted(
-        results.runs, key=lambda one: (one.architecture or "", one.kind != "baseline")
-    ):
+    runs = sorted(results.runs, key=lambda one: (one.architecture or "", one.kind != "baseline"))
+    for one in runs:
+        name = ", ".join([one.subject, *one.conditions.particulars()])
         cpu = one.process.cpu_us_per_request if one.process else None
         rate = one.requests_per_second
         if cpu is None or rate is None:
             why = one.reason.text if one.reason else one.state
-            found.add_row(_name(one), f"no figure: {why}", "", "")
+            found.add_row(name, f"no figure: {why}", "", "")
             continue
         value = rate if of_rates else cpu
         base = first.setdefault(one.architecture or one.subject, value)
         at_least = "at least " if one.lower_bound else ""
         figures = (f"{cpu:.1f} us", f"{at_least}{rate:,.0f}", f"{value / base:.2f}")
-        found.add_row(_name(one), *figures)
+        found.add_row(name, *figures)
     return f"Sheet {sheet[0]}:\n\n{found.markdown()}"
 
 
@@ -82,19 +81,6 @@ def _sweep(sheet: str, folder: Path) -> Results:
 
 def _machine(results: Results) -> str:
     machine = results.machine
-    memory = (machine.memory_bytes or 0) / 2**30
-    load_average = machine.load_average_at_start[:1]
-    busy = f", load {load_average[0]:.1f} at the start" if load_average else ""
-    cpus = plural(machine.cpus or 0, "CPU")
-    return (
-        f"{machine.cpu_model or 'a processor'}, {cpus}, {memory:.0f} GB, "
-        f"Linux {machine.kernel}, {results.started:%Y-%m-%d}{busy}"
-    )
-
-
-def _name(one: Run) -> str:
-    conditions = one.conditions
-    words = [one.subject]
-    words += [plural(conditions.workers, "worker")] if conditions.workers else []
-    words += [f"{conditions.idle:,} idle"] if conditions.idle else []
-    return ", ".join(words)
+    memory = f"{(machine.memory_bytes or 0) / 2**30:.0f} GB"
+    load = "".join(f", load {one:.1f} at the start" for one in machine.load_average_at_start[:1])
+    return f"{machine.describe()}, {memory}, {results.started:%Y-%m-%d}{load}"

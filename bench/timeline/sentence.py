@@ -31,22 +31,24 @@ def sentence(recording: Recording) -> str:
     if longest < NOTABLE_MS:
         late = max(recording.requests, key=lambda one: one.end - one.begin)
         cause = f"The response to client {late.number} took {duration(late.end - late.begin)}"
-        waited = _waited("other client", "it", _waits(recording, {late.number}))
+        waited = _waited(recording, {late.number}, "other client", "it")
     elif longest == redis:
         cause = f"Redis took {duration(longest)} for a reply"
-        waited = _waited("client", "the reply to another client", _waits(recording, None))
+        waited = _waited(recording, None, "client", "the reply to another client")
     else:
         found = silent if longest in silent.values() else slow
         names = [number for number, ms in found.items() if ms > longest / 2]
         was, upto, it = ("were", "up to ", "them") if names[1:] else ("was", "", "it")
         deed = f"{was} silent" if found is silent else "read slowly"
         cause = f"{upper_first(_clients(names))} {deed} for {upto}{duration(longest)}"
-        waited = _waited("other client", it, _waits(recording, set(names)))
+        waited = _waited(recording, set(names), "other client", it)
     return f"{cause}, and {waited}{_cut_off(recording)}."
 
 
-def _waited(client: str, it: str, waits: list[float]) -> str:
-    """Return how many clients waited, and the longest of their waits."""
+def _waited(recording: Recording, served: set[int] | None, client: str, it: str) -> str:
+    """Return how many clients waited, and the longest of their waits; for `served` see `_wait`."""
+    times = [_wait(recording, request, served) for request in recording.requests]
+    waits = [ms for ms in times if ms >= WAITED_MS]
     if not waits:
         return f"no {client} waited for {it}"
     most = f", the longest for {duration(max(waits))}" if waits[1:] else f" ({duration(waits[0])})"
@@ -99,20 +101,14 @@ def _replies(recording: Recording) -> Iterator[float]:
                 asked = None
 
 
-def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
-    """Return how long each waiting client waited while its task served clients of the set
-    `clients`. If `clients` is None: while its task called Redis for other clients."""
-    times = [_wait(recording, request, clients) for request in recording.requests]
-    return [ms for ms in times if ms >= WAITED_MS]
-
-
-def _wait(recording: Recording, request: Request, clients: set[int] | None) -> float:
-    """Return the time for which a client waited during its request; see _waits()."""
+def _wait(recording: Recording, request: Request, served: set[int] | None) -> float:
+    """Return how long a client waited during its request, because its task served other clients of
+    the set `served`. If `served` is None: because its task called Redis for other clients."""
 
     def for_others(bar: Bar) -> bool:
-        if clients is None:
+        if served is None:
             return bar.kind is Kind.REDIS and bar.request != request.number
-        return bar.kind in FOR_CLIENT and bar.request in clients - {request.number}
+        return bar.kind in FOR_CLIENT and bar.request in served - {request.number}
 
     return sum(
         max(0.0, min(bar.end, request.end) - max(bar.begin, request.begin))

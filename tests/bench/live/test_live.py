@@ -341,6 +341,7 @@ def test_pages_of_others_get_nothing(serve: Serve) -> None:
         ("POST", "/live/silent/1", {"Host": f"evil.example:{ours}"}, 403),
         ("GET", "/live/silent/1", {}, 404),
         ("POST", "/live/silent/100000", {}, 404),
+        ("POST", "/live/room/show", {}, 404),  # without the option --room
         ("GET", "/live/../web.py", {}, 404),
     ):
         assert served.live_answer(method, path, **headers) == status, (method, path, headers)

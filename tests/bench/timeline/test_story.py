@@ -323,6 +323,8 @@ def test_a_further_server_does_not_replace_the_page_of_the_seven(
     every = make(None, "eight", tmp_path, recorded=True)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert {every, for_viewers(every)} < before.keys()
+    # speedscope would take a file `*.chrome.json` for a CPU profile.
+    assert for_viewers(every).name == "eight.trace.json"
     known = command.server_names
     trace = kept(["epoll"], "eight")[0].model_copy(update={"server": "mine"})
     monkeypatch.setattr(command, "server_names", lambda names: names or known(None))
@@ -416,8 +418,3 @@ def test_perfetto_has_each_call_and_each_arrow(
     )
     assert found["nested"] == found["errors"] == []
     assert len(found["arrows"]) >= 0.9 * sum(len(one.arrows) for one in recordings)
-
-
-def test_speedscope_does_not_take_the_file_for_another_format(tmp_path: Path) -> None:
-    """The trace is not named `*.chrome.json`, where speedscope expects a CPU profile. 1 ms."""
-    assert for_viewers(tmp_path / "eight.html").name == "eight.trace.json"

@@ -5,8 +5,8 @@
     directive      replaces directives in a document by HTML, e.g. source or a curve
     site           has hooks of MkDocs, which makes the web site (mkdocs.yml); links words to the
                    glossary
-    course         makes slides, speaker notes and sheets
-    expected       measures the figures of the sheets on this machine
+    course         makes slides, speaker notes and sheets; measures the figures of the sheets on
+                   this machine
 
 The chapters of the book are in docs/tutorial/book/. A directive that quotes a missing source file
 is an error.

@@ -12,6 +12,7 @@ for the socket of a descriptor; see proc(5).
 import os
 import re
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,10 +40,10 @@ class Counters:
         the memory cannot be read."""
         with suppress(OSError), (self._folder / "mem").open("rb", buffering=0) as memory:
             for begin, end in [self._place] if self._place else self._places():
-                cells = cells_in(os.pread(memory.fileno(), end - begin, begin))
+                cells = [*COUNTER.iter_unpack(os.pread(memory.fileno(), end - begin, begin))]
                 if self._place or are_counters(cells):
                     self._place = (begin, end)
-                    return sum(cell[0] for cell in cells)
+                    return int(sum(cell[0] for cell in cells))
         return None
 
     def _places(self) -> list[tuple[int, int]]:
@@ -52,12 +53,7 @@ class Counters:
         return [(begin, end) for begin, end in areas if end - begin <= LONGEST + 4096]
 
 
-def cells_in(memory: bytes) -> list[tuple[int, ...]]:
-    """Return the numbers of each counter in a memory area."""
-    return list(COUNTER.iter_unpack(memory))
-
-
-def are_counters(cells: list[tuple[int, ...]]) -> bool:
+def are_counters(cells: Sequence[tuple[int, ...]]) -> bool:
     """Return whether the numbers are counters, and at least one counter is above 0."""
     sums_agree = all(
         requests == sum(responses) and not none for requests, none, _, *responses, _bytes in cells

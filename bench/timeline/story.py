@@ -99,6 +99,10 @@ class Lane:
     ended: str = ""
     """How the task ended; empty if it still ran at the scenario's end."""
     bars: list[Bar] = field(default_factory=list)
+    serves: int | None = None
+    """The request that the task serves after its last bar."""
+    is_loop: bool = False
+    """Whether the task is an event loop, which serves many clients at once."""
 
 
 class Arrow(NamedTuple):
@@ -145,30 +149,27 @@ class _Story:
         self._left = min(request.begin for request in trace.requests) - MARGIN_MS
         self._length = max(request.end for request in trace.requests) + MARGIN_MS - self._left
         self._lanes: dict[int, Lane] = {}
-        self._serving: dict[int, int | None] = {}
-        """The request that each task serves."""
-        self._loops: set[int] = set()
-        """The tasks that are event loops, which serve many clients at once."""
         self._arrows: list[Arrow] = []
 
     def tell(self) -> Recording:
         trace, left = self._trace, self._left
         for call in trace.calls:
             self._call(call)
-        for task, end in trace.ends.items():
-            if task in self._lanes and (when := self._ms(end.time)) <= self._length:
-                lane = self._lanes[task]
+        lanes = [lane for _, lane in sorted(self._lanes.items()) if lane.bars]
+        for lane in lanes:
+            end = trace.ends.get(lane.task)
+            if end and (when := self._ms(end.time)) <= self._length:
                 lane.end, lane.ended = when, end.how
                 for bar in lane.bars:  # the last call of a killed task never returns
                     bar.end = max(bar.begin, min(bar.end, when))
-        alive = {task: lane for task, lane in sorted(self._lanes.items()) if lane.bars}
         requests = [
             one.model_copy(update={"begin": one.begin - left, "end": one.end - left})
             for one in trace.requests
         ]
-        arrows = [a for a in self._arrows if a.from_task in alive and a.to_task in alive]
+        tasks = {lane.task for lane in lanes}
+        arrows = [a for a in self._arrows if {a.from_task, a.to_task} <= tasks]
         about = (trace.server, trace.summary, trace.scenario)
-        made = Recording(*about, self._length, requests, [*alive.values()], arrows)
+        made = Recording(*about, self._length, requests, lanes, arrows)
         made.arrows += _wakes(made.calls)
         _name_lanes(made, trace.first)
         return made
@@ -181,36 +182,31 @@ class _Story:
         return self._lanes.setdefault(task, Lane(task, 0.0, self._length))
 
     def _call(self, call: Call) -> None:
-        task = call.task
-        begin = self._ms(call.begin)
+        lane, kind, begin = self._lane(call.task), _kind(call), self._ms(call.begin)
         end = self._ms(call.end) if call.end is not None else self._length
         if call.name in ENDS:
             end = begin
-        kind = _kind(call)
         request, is_redis = self._belongs_to(call, kind)
         if kind is Kind.CREATE and (created := call.returned or 0) > 0:
             self._creation(call, created, begin, end)
         if is_redis and kind in (Kind.RECEIVE, Kind.SEND, Kind.WATCH, Kind.CLOSE):
             kind = Kind.REDIS
-        if call.name in LOOPS or (
-            call.name in LOOP_CALLS and len(_DESCRIPTOR.findall(call.arguments)) > 1
-        ):
-            self._loops.add(task)
-        loops = task in self._loops
+        several = call.name in LOOP_CALLS and len(_DESCRIPTOR.findall(call.arguments)) > 1
+        lane.is_loop |= several or call.name in LOOPS
         if kind is Kind.ACCEPT or request is not None:
-            self._serving[task] = request
-        elif kind is not Kind.WATCH and not (loops and kind is Kind.REDIS):
-            request = self._serving.get(task)
+            lane.serves = request
+        elif kind is not Kind.WATCH and not (lane.is_loop and kind is Kind.REDIS):
+            request = lane.serves
         if call.name == "close" and self._request_of(call.arguments) is not None:
-            self._serving[task] = None
+            lane.serves = None
         if end < 0 or begin > self._length:
             return
         bar = Bar(call, max(begin, 0.0), min(end, self._length), kind)
         if kind is not Kind.LOCK:
             bar.request = request
-        if end - begin >= SLEPT_MS and _may_sleep(call, kind, loops):
+        if end - begin >= SLEPT_MS and _may_sleep(call, kind, lane.is_loop):
             bar.waits_for = _waits_for(call, kind, request)
-        self._lane(task).bars.append(bar)
+        lane.bars.append(bar)
 
     def _belongs_to(self, call: Call, kind: Kind) -> tuple[int | None, bool]:
         """Return the request whose client the call names, and whether the call is to Redis."""
@@ -226,9 +222,10 @@ class _Story:
 
     def _creation(self, call: Call, created: int, begin: float, end: float) -> None:
         kind = "thread" if "CLONE_THREAD" in call.arguments else "fork"
-        self._lane(created).begin = max(end, 0.0)
+        lane = self._lane(created)
+        lane.begin = max(end, 0.0)
         # From its first call, a new task serves the client for which it was created.
-        self._serving[created] = self._serving.get(call.task)
+        lane.serves = self._lane(call.task).serves
         if begin >= 0:
             self._arrows.append(Arrow(kind, call.task, begin, created, end))
 

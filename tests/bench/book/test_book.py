@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.book import directive, site
+from bench.book.course import SHEETS, sweep_words, table
 from bench.book.directive import NONE_YET, curve, sweeps
-from bench.book.expected import SHEETS, sweep_words, table
 from bench.book.listing import (
     NoSuchFunction,
     function,

@@ -8,7 +8,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -44,7 +44,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "code.css", content=style))
     pages = [file for file in files if file.is_documentation_page()]
     for page in pages:  # this loop appends to `pages`
-        for name in _linked(page):
+        for link in LINK.findall(page.content_string):
+            name = _name_of(page.src_uri, link)
             uri = _address(name)
             if (ROOT / name).is_file() and files.get_file_from_path(uri) is None:
                 files.append(File.generated(config, uri, content=_page_of(name)))
@@ -85,12 +86,6 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         return html
     there = files.src_uris[GLOSSARY]
     return linked(html, words(there.content_string), there.url_relative_to(here))
-
-
-def _linked(page: File) -> Iterator[str]:
-    """Yield the name of each file of the project that a page links to."""
-    for link in LINK.findall(page.content_string):
-        yield _name_of(page.src_uri, link)
 
 
 def _name_of(uri: str, link: str) -> str:

@@ -29,13 +29,9 @@ def run(words: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("--servers", nargs="+", metavar="NAME", help="trace only these servers (default: all)")
-    add(
-        "--scenario",
-        default="eight",
-        metavar="NAME",
-        help="play this scenario (default eight): "
-        + "; ".join(f"{one.name}: {one.title}" for one in SCENARIOS.values()),
-    )
+    titles = "; ".join(f"{one.name}: {one.title}" for one in SCENARIOS.values())
+    play = f"play this scenario (default eight): {titles}"
+    add("--scenario", default="eight", metavar="NAME", help=play)
     where = "write the page into DIR (default: results/timeline)"
     add("--output", type=Path, default=ROOT / "results" / "timeline", metavar="DIR", help=where)
     add("--recorded", action="store_true", help="show recorded traces instead of new traces")

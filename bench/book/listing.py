@@ -108,29 +108,21 @@ Pair = tuple[int | None, int | None]
 """The indices of a line of each file, to be shown side by side; None: no line on this side."""
 
 
-def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
+    """Yield (equal, pairs) for each run of consecutive pairs of lines that are all equal or all
+    different. A run of equal lines may be folded."""
     one, other = ([line.strip() for line in lines] for lines in (left, right))
-    return difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    for kind, begin, end, begin_right, end_right in blocks:
+        yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]
 
 
 def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
     """Return the numbers (from 1) of the lines in `after` that are not in `before`, without empty
     lines."""
-    return {
-        index + 1
-        for kind, _, _, begin, end in _blocks(before, after)
-        if kind != "equal"
-        for index in range(begin, end)
-        if after[index].strip()
-    }
-
-
-def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
-    """Yield (equal, pairs) for each run of consecutive pairs of lines that are all equal or all
-    different. A run of equal lines may be folded."""
-    for kind, *ends in _blocks(left, right):
-        begin, end, begin_right, end_right = ends
-        yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]
+    runs = side_by_side(before, after)
+    new = {place for equal, run in runs if not equal for _, place in run if place is not None}
+    return {place + 1 for place in new if after[place].strip()}
 
 
 def coloured(text: str) -> list[str]:

@@ -161,12 +161,16 @@ def make_copy(folder: Path) -> None:
 def copy_files(folder: Path) -> None:
     """Copy the project's files, without files that would reveal a fault or an answer. Raises
     UserError, OSError."""
-    for name in project_files(ROOT, only_public=False):
-        top, slash, _ = name.partition("/")
-        is_own = not slash or any(fnmatch(top, pattern) for pattern in OWN)
-        if is_own and not any(fnmatch(name, pattern) for pattern in LEFT_OUT):
-            with contextlib.suppress(FileNotFoundError):  # git may list a removed file
-                _copy(name, folder)
+    for name in filter(is_copied, project_files(ROOT, only_public=False)):
+        with contextlib.suppress(FileNotFoundError):  # git may list a removed file
+            _copy(name, folder)
+
+
+def is_copied(name: str) -> bool:
+    """Return whether a file belongs to the project, and reveals no fault and no answer."""
+    top, slash, _ = name.partition("/")
+    is_own = not slash or any(fnmatch(top, pattern) for pattern in OWN)
+    return is_own and not any(fnmatch(name, pattern) for pattern in LEFT_OUT)
 
 
 def _copy(name: str | Path, folder: Path) -> None:

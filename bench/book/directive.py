@@ -17,8 +17,7 @@ from pathlib import Path
 
 import vl_convert
 
-from bench.book.render import annotated, excerpt, step
-from bench.book.source import NoSuchFunction, function
+from bench.book.listing import NoSuchFunction, annotated, excerpt, function, step
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.results import Results
@@ -26,7 +25,8 @@ from bench.records.store import load
 from bench.report.charts.catalogue import catalogue
 from bench.report.study import Study
 from bench.timeline.command import kept
-from bench.timeline.page import figure, picture
+from bench.timeline.page import figure
+from bench.timeline.story import tell
 
 LINE = re.compile(r"^:: (.+)$", re.MULTILINE)
 
@@ -48,7 +48,7 @@ def html(line: str, measured: Sequence[Results] = ()) -> str:
                 names = (f"{one}: {first}", f"{other}: {second}")
                 made = step(names, (_text(one), _text(other)), (first, second))
             case ["timeline", server, *rest] if len(rest) < 2:
-                made = figure(picture(kept([server], "".join(rest) or "eight")[0]))
+                made = figure(tell(kept([server], "".join(rest) or "eight")[0]))
             case ["curve", *servers] if servers:
                 made = curve(measured, servers)
             case _:

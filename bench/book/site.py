@@ -2,13 +2,13 @@
 """Hooks of MkDocs that make the parts of the web site that plain Markdown cannot express.
 
 - Directives (bench/book/directive.py) become annotated source, timelines and curves.
-- The words of the book are linked to the glossary.
+- The words of the book are linked to the glossary. Its entries begin with `**word, other word**:`.
 - A link to a file outside of docs/ leads to a page with that file, so the site needs no repository.
 """
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import cache
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -17,8 +17,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from pygments.lexers import find_lexer_class_for_filename
 
-from bench.book import directive, glossary
-from bench.book.render import styles
+from bench.book import directive
+from bench.book.listing import styles
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.results import Results
@@ -44,7 +44,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "code.css", content=style))
     pages = [file for file in files if file.is_documentation_page()]
     for page in pages:  # this loop appends to `pages`
-        for name in _linked(page):
+        for link in LINK.findall(page.content_string):
+            name = _name_of(page.src_uri, link)
             uri = _address(name)
             if (ROOT / name).is_file() and files.get_file_from_path(uri) is None:
                 files.append(File.generated(config, uri, content=_page_of(name)))
@@ -80,18 +81,11 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     html = PLACE.sub(lambda match: _made[int(match[1])], html).replace("<th></th>", "<td></td>")
     here = page.file
     if here.src_uri == GLOSSARY:
-        return glossary.anchored(html)
+        return anchored(html)
     if not here.src_uri.startswith(BOOK):
         return html
     there = files.src_uris[GLOSSARY]
-    words = glossary.words(there.content_string)
-    return glossary.linked(html, words, there.url_relative_to(here))
-
-
-def _linked(page: File) -> Iterator[str]:
-    """Yield the name of each file of the project that a page links to."""
-    for link in LINK.findall(page.content_string):
-        yield _name_of(page.src_uri, link)
+    return linked(html, words(there.content_string), there.url_relative_to(here))
 
 
 def _name_of(uri: str, link: str) -> str:
@@ -122,3 +116,56 @@ def _page_of(name: str) -> str:
 @cache
 def _sweeps() -> list[Results]:
     return directive.sweeps(ROOT / "results")
+
+
+# ---- Links to the glossary ----
+
+EVERYDAY = (
+    *("agent", "condition", "configuration", "factor", "layer", "package", "ranking", "run"),
+    *("slot", "trial", "connection", "need", "poll", "request", "response"),
+)
+"""Words without links: frequent words, and words with a different meaning in most sentences."""
+UNTOUCHED = (
+    r"<(code|pre|a|h\d|svg|summary|figcaption)\b.*?</\1>|<table class=.pairs.*?</table>|<[^>]*>"
+)
+"""Elements whose text gets no links, and all tags."""
+
+
+def words(text: str) -> dict[str, str]:
+    """Return the anchor of each word (in lower case) that the glossary explains, except EVERYDAY
+    words."""
+    found = {}
+    for entry in re.findall(r"^\*\*(.+?)\*\*:", text, re.MULTILINE):
+        for word in entry.split(","):
+            found[word.strip().lower()] = _anchor(entry)
+    return {word: anchor for word, anchor in found.items() if word not in EVERYDAY}
+
+
+def _anchor(entry: str) -> str:
+    return re.sub(r"\W+", "-", entry.lower()).strip("-")
+
+
+def anchored(html: str) -> str:
+    """Return the page of the glossary with an anchor at each entry."""
+
+    def mark(match: re.Match[str]) -> str:
+        return f'<p id="{_anchor(match[1])}"><strong>{match[1]}</strong>:'
+
+    return re.sub(r"<p><strong>(.+?)</strong>:", mark, html)
+
+
+def linked(html: str, known: Mapping[str, str], page: str) -> str:
+    """Return the HTML with a link from the first use of each word to its entry. `known`: the anchor
+    of each word; `page`: the address of the glossary."""
+    alternatives = "|".join(re.escape(word) for word in sorted(known, key=len, reverse=True))
+    pattern = re.compile(rf"{UNTOUCHED}|\b({alternatives})(s?)\b", re.IGNORECASE | re.DOTALL)
+    seen: set[str] = set()
+
+    def replace(match: re.Match[str]) -> str:
+        word, plural = match[2], match[3]
+        if word is None or word.lower() in seen:
+            return match[0]
+        seen.add(word.lower())
+        return f'<a class="word" href="{page}#{known[word.lower()]}">{word}{plural}</a>'
+
+    return pattern.sub(replace, html)

@@ -51,34 +51,26 @@ def run(words: Sequence[str]) -> int:
     steps = [str(step) for step in range(1, STEPS + 1)]
     hint = f"print hint {', '.join(steps)} or the answer; make no copy"
     add("--hint", choices=[*steps, ANSWER], metavar="STEP", help=hint)
-    add(
-        "--into",
-        type=Path,
-        metavar="FOLDER",
-        help="make the copy in this new folder (default fault/NUMBER)",
-    )
-    add(
-        "--renew",
-        type=Path,
-        metavar="FOLDER",
-        help="for maintainers: make the patch from an edited copy",
-    )
+    into = "make the copy in this new folder (default fault/NUMBER)"
+    add("--into", type=Path, metavar="FOLDER", help=into)
+    again = "for maintainers: make the patch from an edited copy"
+    add("--renew", type=Path, metavar="FOLDER", help=again)
     options = parser.parse_args(words)
     if (options.number is None) == (options.student is None):
         raise UserError("give a number, 01 to 15, or --student ID, but not both")
     number = number_for(options.student) if options.student is not None else options.number
     if options.renew:
         renew(fault(number), options.renew)
-        return 0
-    if options.hint:
-        whole, is_answer = fault(number), options.hint == ANSWER
-        print(answer(whole) if is_answer else paragraphs(whole.hints[int(options.hint) - 1]))
-        return 0
-    chosen = ticket_of(number)
-    folder = options.into or COPIES / chosen.number
-    make_copy(folder)
-    apply(chosen.patch, folder)
-    print(ticket(chosen, folder))
+    elif options.hint == ANSWER:
+        print(answer(fault(number)))
+    elif options.hint:
+        print(paragraphs(fault(number).hints[int(options.hint) - 1]))
+    else:
+        chosen = ticket_of(number)
+        folder = options.into or COPIES / chosen.number
+        make_copy(folder)
+        apply(chosen.patch, folder)
+        print(ticket(chosen, folder))
     return 0
 
 
@@ -106,14 +98,11 @@ Find the fault and fix it there. Commands that help (run them there):
 
 def answer(chosen: Fault) -> str:
     """Return the fault's name, explanation and patch, and a public incident if one is known."""
-    parts = [chosen.name, paragraphs(chosen.explanation), chosen.patch.read_text().rstrip("\n")]
-    if chosen.incident is None:
-        parts.append("No public incident has been verified.")
-    else:
-        parts.append(
-            paragraphs(f"A real incident: {chosen.incident.what}") + f"\n{chosen.incident.link}"
-        )
-    return "\n\n".join(parts)
+    incident = "No public incident has been verified."
+    if known := chosen.incident:
+        incident = f"{paragraphs(f'A real incident: {known.what}')}\n{known.link}"
+    patch = chosen.patch.read_text().rstrip("\n")
+    return "\n\n".join([chosen.name, paragraphs(chosen.explanation), patch, incident])
 
 
 def renew(chosen: Fault, folder: Path) -> None:

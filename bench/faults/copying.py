@@ -161,21 +161,22 @@ def make_copy(folder: Path) -> None:
 def copy_files(folder: Path) -> None:
     """Copy the project's files, without files that would reveal a fault or an answer. Raises
     UserError, OSError."""
-    for name in project_files(ROOT, only_public=False):
-        if _is_own(name) and not any(fnmatch(name, pattern) for pattern in LEFT_OUT):
-            with contextlib.suppress(FileNotFoundError):  # git may list a removed file
-                _copy(name, folder)
+    for name in filter(is_copied, project_files(ROOT, only_public=False)):
+        with contextlib.suppress(FileNotFoundError):  # git may list a removed file
+            _copy(name, folder)
+
+
+def is_copied(name: str) -> bool:
+    """Return whether a file belongs to the project, and reveals no fault and no answer."""
+    top, slash, _ = name.partition("/")
+    is_own = not slash or any(fnmatch(top, pattern) for pattern in OWN)
+    return is_own and not any(fnmatch(name, pattern) for pattern in LEFT_OUT)
 
 
 def _copy(name: str | Path, folder: Path) -> None:
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(ROOT / name, target, follow_symlinks=False)
-
-
-def _is_own(name: str) -> bool:
-    folder, slash, _ = name.partition("/")
-    return not slash or any(fnmatch(folder, pattern) for pattern in OWN)
 
 
 def _lend_packages(folder: Path) -> None:
@@ -212,10 +213,9 @@ def difference(folder: Path) -> str:
     """Return the differences in the C sources of a copy as a patch. Raises UserError."""
     found: list[str] = []
     try:
-        for path in _files(SOURCES):
-            name = path.relative_to(ROOT)
+        for name in _files(SOURCES):
             before, after = (
-                file.read_text().splitlines(keepends=True) for file in (path, folder / name)
+                (root / name).read_text().splitlines(keepends=True) for root in (ROOT, folder)
             )
             found += difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=CONTEXT)
     except OSError as error:
@@ -224,8 +224,8 @@ def difference(folder: Path) -> str:
 
 
 def _files(patterns: Iterable[str]) -> list[Path]:
-    """Return the project's files that match a pattern."""
-    return sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
+    """Return the project's files that match a pattern, relative to its folder."""
+    return sorted({path.relative_to(ROOT) for one in patterns for path in ROOT.glob(one)})
 
 
 # ---- The experiments of course/experiments/: NAME.patch changes a server, NAME.toml has the
@@ -245,7 +245,11 @@ def built(chosen: DeclaredStudy) -> Path:
     stamp, digest = folder / STAMP, _digest(chosen)
     if not stamp.exists() or stamp.read_text() != digest:
         shutil.rmtree(folder, ignore_errors=True)
-        _copy_sources(folder)
+        for name in _files(NEEDED):
+            _copy(name, folder)
+        # With the results of earlier builds, only the changed files are built.
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copytree(ROOT / "build" / "release", folder / "build" / "release")
         apply(EXPERIMENTS / f"{chosen.name}.patch", folder)
         command = ["make", "--silent", *chosen.subjects]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
@@ -256,17 +260,9 @@ def built(chosen: DeclaredStudy) -> Path:
 
 
 def _digest(chosen: DeclaredStudy) -> str:
+    """Return a hash of the experiment's files and of the sources."""
     found = hashlib.sha256()
-    its = (EXPERIMENTS / f"{chosen.name}.{kind}" for kind in ("patch", "toml"))
-    for path in (*its, *_files(NEEDED)):
-        found.update(path.read_bytes())
+    own = (EXPERIMENTS / f"{chosen.name}.{kind}" for kind in ("patch", "toml"))
+    for path in (*own, *_files(NEEDED)):
+        found.update((ROOT / path).read_bytes())
     return found.hexdigest()
-
-
-def _copy_sources(folder: Path) -> None:
-    """Copy the sources and the results of earlier builds, so that only changed files are built."""
-    for path in _files(NEEDED):
-        _copy(path.relative_to(ROOT), folder)
-    objects = ROOT / "build" / "release"
-    if objects.exists():
-        shutil.copytree(objects, folder / "build" / "release")

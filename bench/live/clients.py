@@ -9,11 +9,10 @@ import select
 import socket
 import threading
 import time
-from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
-from functools import partial
 from http import HTTPStatus
+from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -58,25 +57,25 @@ class Title(NamedTuple):
         return f"{self.one} {self.number}" if self.number else self.one
 
 
-class Who(Enum):
-    """A kind of client."""
-
-    SILENT = Title("silent client", "silent clients")
-    VISITOR = Title("visitor", "visitors")
-    BURST = Title("client of the burst", "clients of the burst")
-    OTHER = Title("a client", "clients")
+SILENT = Title("silent client", "silent clients")
+VISITOR = Title("visitor", "visitors")
+BURST = Title("client of the burst", "clients of the burst")
+OTHER = Title("a client", "clients")
 
 
 @dataclass(eq=False)
 class OwnClient:
     """A client of this program, with its request and result. Times are from time.monotonic()."""
 
-    who: Who
+    who: Title
+    """SILENT, VISITOR or BURST."""
     number: int
     """The number of the client among the clients of its kind, from 1."""
     path: str
     """The path of the request."""
     begin: float
+    connection: Client | None = None
+    """The connection while it is open."""
     end: float | None = None
     """The end of the wait; None: the client still waits."""
     answer: str = ""
@@ -128,32 +127,30 @@ class Clients:
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
         self._lock = threading.RLock()
-        self._open: dict[OwnClient, Client] = {}
-        """The connected clients."""
-        self._visits: deque[OwnClient] = deque()
-        self._visitors = self._silents = self._cut_off = 0
+        self._visits: list[OwnClient] = []
+        self._silent: list[OwnClient] = []
         self._burst: list[OwnClient] = []
         """The started requests of the last burst; empty: no burst, or it was stopped."""
+        self._visit_numbers, self._silent_numbers = count(1), count(1)
+        self._cut_off = 0
         self._slow_until, self._slow_error = 0.0, ""
 
     # ---- The actions of the buttons ----
 
-    def silent(self, count: int) -> None:
-        """Add up to `count` clients that send half a request and then nothing."""
-        for _ in range(count):
-            with self._lock:
-                if len(self._silent()) >= SILENT_MOST:
-                    return
-                self._silents += 1
-                number = self._silents
+    def silent(self, more: int) -> None:
+        """Add up to `more` clients that send half a request and then nothing."""
+        for _ in range(more):
+            if len(self._silent) >= SILENT_MOST:
+                return
             try:
                 connection = Client(self._address, 2)
                 connection.send(HALF_A_REQUEST)
             except OSError:
                 return
             with self._lock:
-                one = OwnClient(Who.SILENT, number, GUESTBOOK, time.monotonic())
-                self._open[one] = connection
+                number = next(self._silent_numbers)
+                one = OwnClient(SILENT, number, GUESTBOOK, time.monotonic(), connection)
+                self._silent.append(one)
 
     def burst(self) -> None:
         """Send BURST_REQUESTS requests, BURST_AT_ONCE at a time, unless a burst is running."""
@@ -163,8 +160,7 @@ class Clients:
                 return
             self._burst = []
             for _ in range(BURST_AT_ONCE):
-                run = partial(self._part_of_burst, self._burst)
-                threading.Thread(target=run, daemon=True).start()
+                _start(self._part_of_burst, self._burst)
 
     def slow_redis(self) -> None:
         """Make Redis slow for SLOW_SECONDS: send CLIENT PAUSE every SLOW_PAUSE_MS."""
@@ -172,37 +168,34 @@ class Clients:
             if self._redis_url is None or self.is_redis_slow:
                 return
             self._slow_until, self._slow_error = time.monotonic() + SLOW_SECONDS, ""
-        threading.Thread(target=self._pause_redis, args=(self._redis_url,), daemon=True).start()
+        _start(self._pause_redis, self._redis_url)
 
     def stop(self) -> None:
         """End the effects of all buttons."""
         with self._lock:
-            self._slow_until, self._burst = 0.0, []
-            for one in self._silent():
-                self._open.pop(one).close()
-            self._hang_up(Who.BURST)
+            self._slow_until = 0.0
+            _hang_up([*self._silent, *self._burst])
+            self._silent, self._burst = [], []
 
     def close(self) -> None:
         """End the effects of all buttons, and stop the visitors."""
         self.stop()
         with self._lock:
-            self._hang_up(Who.VISITOR)
+            _hang_up(self._visits)
 
     def visit(self) -> None:
         """Start the next visitor, unless VISITORS_MOST wait. Visitors request a file and the
         guestbook in turn, so every second visitor needs Redis."""
         now = time.monotonic()
         with self._lock:
-            waiting = sum(visit.end is None for visit in self._visits)
-            if waiting >= VISITORS_MOST:
+            if sum(visit.end is None for visit in self._visits) >= VISITORS_MOST:
                 return
-            self._visitors += 1
-            path = GUESTBOOK if self._visitors % 2 == 0 else FILE
-            visit = OwnClient(Who.VISITOR, self._visitors, path, now)
+            number = next(self._visit_numbers)
+            visit = OwnClient(VISITOR, number, FILE if number % 2 else GUESTBOOK, now)
             self._visits.append(visit)
-            while self._visits[0].end and self._visits[0].end < now - VISITS_SHOWN_SECONDS:
-                self._visits.popleft()
-        threading.Thread(target=self._ask, args=(visit,), daemon=True).start()
+            since = now - VISITS_SHOWN_SECONDS
+            self._visits = [one for one in self._visits if one.end is None or one.end >= since]
+        _start(self._ask, visit)
 
     # ---- The data for the page ----
 
@@ -224,7 +217,7 @@ class Clients:
                 max((seconds for path, seconds in took if path == GUESTBOOK), default=0.0),
                 max((seconds for path, seconds in took if path == FILE), default=0.0),
                 max((v.seconds(now) for v in visits if v.end is None), default=0.0),
-                len(self._silent()),
+                len(self._silent),
                 self.is_redis_slow,
                 sum(v.end is not None and not v.good for v in visits),
                 self._burst_so_far(),
@@ -233,15 +226,15 @@ class Clients:
     def names(self) -> dict[int, OwnClient]:
         """Return this program's connected clients by port."""
         with self._lock:
-            return {connection.port: one for one, connection in self._open.items()}
+            every = [*self._visits, *self._silent, *self._burst]
+            return {open_.port: one for one in every if (open_ := one.connection)}
 
     def shown(self) -> dict[str, Json]:
         """Return the clients' activity for the page. The times of visits are ages in seconds."""
-        self._close_ended_silent()
         now = time.monotonic()
         with self._lock:
-            silent = self._silent()
-            oldest = min((one.begin for one in silent), default=now)
+            self._close_ended_silent(now)
+            oldest = min((one.begin for one in self._silent), default=now)
             burst = self._burst_so_far()
             return {
                 "visits": [
@@ -249,7 +242,7 @@ class Clients:
                     for v in self._visits
                 ],
                 "silent": {
-                    "count": len(silent),
+                    "count": len(self._silent),
                     "seconds": round(now - oldest, 1),
                     "cut_off": self._cut_off,
                 },
@@ -273,40 +266,33 @@ class Clients:
             now - ended,
         )
 
-    def _silent(self) -> list[OwnClient]:
-        return [one for one in self._open if one.who is Who.SILENT]
-
-    def _close_ended_silent(self) -> None:
+    def _close_ended_silent(self, now: float) -> None:
         """Close the silent clients that the server disconnected, or whose time has expired."""
-        now = time.monotonic()
-        with self._lock:
-            watch = select.poll()
-            for one in self._silent():
-                watch.register(self._open[one].socket, select.POLLIN | select.POLLRDHUP)
-            ended = {descriptor for descriptor, _ in watch.poll(0)}
-            self._cut_off += len(ended)
-            for one in self._silent():
-                if self._open[one].socket.fileno() in ended or now - one.begin > SILENT_SECONDS:
-                    self._open.pop(one).close()
+        watch = select.poll()
+        sockets = {one.connection.socket.fileno(): one for one in self._silent if one.connection}
+        for descriptor in sockets:
+            watch.register(descriptor, select.POLLIN | select.POLLRDHUP)
+        ended = [sockets[descriptor] for descriptor, _ in watch.poll(0)]
+        self._cut_off += len(ended)
+        ended += [one for one in self._silent if now - one.begin > SILENT_SECONDS]
+        _hang_up(ended)
+        self._silent = [one for one in self._silent if one not in ended]
 
     # ---- Threads ----
 
-    def _ask(self, visit: OwnClient) -> None:
+    def _ask(self, one: OwnClient) -> None:
         try:
             with Client(self._address, VISITOR_TIMEOUT) as client:
-                with self._lock:
-                    self._open[visit] = client
-                response = client.ask(request("GET", visit.path, "Connection: close"))
-            visit.good = response.status == HTTPStatus.OK
-            visit.answer = response.head.split(b"\r\n")[0].decode("latin-1").partition(" ")[2]
+                one.connection = client
+                response = client.ask(request("GET", one.path, "Connection: close"))
+            one.good = response.status == HTTPStatus.OK
+            one.answer = response.head.split(b"\r\n")[0].decode("latin-1").partition(" ")[2]
         except (OSError, NoAnswer) as error:
             late = isinstance(error, TimeoutError) or not getattr(error, "in_time", True)
             why = f"no answer within {VISITOR_TIMEOUT:.0f} s" if late else str(error)
-            visit.answer = why or type(error).__name__
+            one.answer = why or type(error).__name__
         finally:
-            visit.end = time.monotonic()
-            with self._lock:
-                self._open.pop(visit, None)
+            one.end, one.connection = time.monotonic(), None
 
     def _part_of_burst(self, begun: list[OwnClient]) -> None:
         """Send one request after another until the burst is complete or stopped."""
@@ -314,7 +300,7 @@ class Clients:
             with self._lock:
                 if self._burst is not begun or len(begun) == BURST_REQUESTS:
                     return
-                one = OwnClient(Who.BURST, len(begun) + 1, FILE, time.monotonic())
+                one = OwnClient(BURST, len(begun) + 1, FILE, time.monotonic())
                 begun.append(one)
             self._ask(one)
 
@@ -327,11 +313,18 @@ class Clients:
         except redis.RedisError as error:
             self._slow_until, self._slow_error = 0.0, str(error)
 
-    def _hang_up(self, who: Who) -> None:
-        for one, connection in self._open.items():
-            if one.who is who:
-                with contextlib.suppress(OSError):
-                    connection.socket.shutdown(socket.SHUT_RDWR)
+
+def _start(run: Callable[..., None], *arguments: object) -> None:
+    threading.Thread(target=run, args=arguments, daemon=True).start()
+
+
+def _hang_up(clients: Iterable[OwnClient]) -> None:
+    for one in clients:
+        if connection := one.connection:
+            with contextlib.suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_RDWR)
+            if one.who is SILENT:  # threads close the connections of other clients
+                connection.close()
 
 
 def _age(now: float, when: float | None) -> float | None:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The responses of this package, with headers that prevent their use by other sites."""
+"""The web servers of this package, whose responses have headers that prevent their use by other
+sites."""
 
+import threading
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 TEMPLATES = Path(__file__).parent / "template"
@@ -57,3 +59,19 @@ class PageHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Print nothing, because the terminal shows the output of the servers."""
+
+
+class PageServer(ThreadingHTTPServer):
+    """A web server that answers requests in threads of this program. Call `close` at the end."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[PageHandler]) -> None:
+        """Listen on the address, and begin to answer. Raises OSError."""
+        super().__init__(address, handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.shutdown()
+        self.server_close()

@@ -5,14 +5,14 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from urllib.parse import urlsplit
 
 from bench.live import tasks, waits
 from bench.live.clients import VISITOR_EVERY, Clients
-from bench.live.tasks import Counters
+from bench.live.tasks import Counters, Task
 from bench.live.verdict import RECENT_SECONDS, Tasks, verdict
-from bench.live.waits import Sleep
 from bench.records.store import Json
 
 EVERY_SECONDS = 0.5
@@ -37,7 +37,8 @@ class Look:
     redis_url: str
     redis_is_ours: bool
     """Whether only this server uses its Redis; if so, a button may slow Redis down."""
-    _sleeps: dict[int, Sleep] = field(default_factory=dict)
+    _since: dict[Task, float] = field(default_factory=dict)
+    """When each task was first seen in its present sleep."""
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
     _before: tuple[int, float] = (0, -math.inf)
     """The last count of requests, and its time."""
@@ -57,9 +58,10 @@ class Look:
         if not found:
             return said | {"gone": True}
         seen.known = self.clients.names()
-        self._sleeps = waits.sleeps_of(found, self._sleeps, now)
+        # A sleeping task that has not run since the last observation is equal to itself then.
+        self._since = {one: self._since.get(one, now) if one.ran_ns else now for one in found}
         processes = len({task.process for task in found})
-        groups = waits.groups_of_tasks(found, seen, self._sleeps, now)
+        groups = waits.groups_of_tasks(found, seen, self._since, now)
         clients = waits.groups_of_connections(seen, now)
         waited = self.clients.waits(RECENT_SECONDS)
         self._tasks = Tasks(
@@ -91,71 +93,59 @@ class Look:
 
 
 class Watch:
-    """Observes all servers repeatedly in a thread; `next` returns the results. A second thread
-    starts visitors."""
+    """Observes all servers repeatedly and starts visitors, while a page is open."""
 
     def __init__(self, looks: list[Look]) -> None:
         self.looks = looks
-        self._changed = threading.Condition()
-        self._watchers = 0
-        self._latest: tuple[float, dict[str, Json]] = (0.0, {})
-        self._over = False
-        self._looking = threading.Lock()
-        self._threads = [
-            threading.Thread(target=run, daemon=True) for run in (self._run, self._send_visitors)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self.pages = 0
+        """The number of open pages."""
+        self._lock = threading.Lock()
+        self._next = 0.0
+        """The time of the next observation."""
+        self._latest: dict[str, Json] = {}
+        self._over = threading.Event()
+        self._visitors = threading.Thread(target=self._send_visitors, daemon=True)
+        self._visitors.start()
 
     def close(self) -> None:
-        """End the observations, and end all calls of `next`."""
-        with self._changed:
-            self._over = True
-            self._changed.notify_all()
-        for thread in self._threads:
-            thread.join()
+        """End the observations, also for open pages, and start no more visitors."""
+        self._over.set()
+        self._visitors.join()
 
-    def watch(self, by: int) -> None:
-        """Count an opened page (1) or a closed page (-1). While no page is open, the servers are
-        not observed, and the clients of the buttons are stopped."""
-        with self._changed:
-            self._watchers += by
-            left = self._watchers == 0
-            self._changed.notify_all()
-        for look in self.looks if left else ():
-            look.clients.stop()
-
-    def next(self, after: float) -> tuple[float, dict[str, Json]] | None:
-        """Wait for the first observation after the time `after`. Return its time and its result for
-        the page; None after `close`."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._over or self._latest[0] > after)
-            return None if self._over else self._latest
+    def events(self) -> Generator[dict[str, Json], None, None]:
+        """Yield observations for an opened page, until `close`. The first page that needs a new
+        observation makes it for all. After the last page, the clients of the buttons are stopped.
+        """
+        with self._lock:
+            self.pages += 1
+        try:
+            while not self._over.wait(max(0.0, self._next - time.monotonic())):
+                with self._lock:
+                    if time.monotonic() >= self._next:
+                        self._observe()
+                    latest = self._latest
+                yield latest
+        finally:
+            with self._lock:
+                self.pages -= 1
+                for look in self.looks if not self.pages else ():
+                    look.clients.stop()
 
     def now(self) -> list[dict[str, Json]]:
         """Observe all servers now and return the results, also if no page is open."""
-        with self._looking:
+        with self._lock:
             return [look.look(time.monotonic()) for look in self.looks]
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._over or self._watchers > 0)
-                if self._over:
-                    return
-            begin, now = time.thread_time(), time.monotonic()
-            servers = self.now()
-            took = time.thread_time() - begin
-            pause = min(max(EVERY_SECONDS, took / SHARE_OF_TIME), LONGEST_PAUSE)
-            cost: Json = {"ms": round(took * 1000, 1), "every": round(pause, 1)}
-            with self._changed:
-                self._latest = (now, {"servers": servers, "look": cost})
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._over, pause)
+    def _observe(self) -> None:
+        begin = time.thread_time()
+        servers: list[Json] = [look.look(time.monotonic()) for look in self.looks]
+        took = time.thread_time() - begin
+        pause = min(max(EVERY_SECONDS, took / SHARE_OF_TIME), LONGEST_PAUSE)
+        cost: Json = {"ms": round(took * 1000, 1), "every": round(pause, 1)}
+        self._latest = {"servers": servers, "look": cost}
+        self._next = time.monotonic() + pause
 
     def _send_visitors(self) -> None:
-        with self._changed:
-            while not self._over:
-                for look in self.looks if self._watchers else ():
-                    look.clients.visit()
-                self._changed.wait_for(lambda: self._over, VISITOR_EVERY)
+        while not self._over.wait(VISITOR_EVERY):
+            for look in self.looks if self.pages else ():
+                look.clients.visit()

@@ -19,7 +19,6 @@ from collections import Counter
 from contextlib import suppress
 from enum import IntEnum
 from http import HTTPStatus
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -27,7 +26,7 @@ from urllib.parse import parse_qs
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bench.host.project import ROOT, declaration
-from bench.live.handler import HTML, PageHandler
+from bench.live.handler import HTML, PageHandler, PageServer
 from bench.records.errors import UserError
 from bench.records.store import Json
 from bench.report.page.look import template_of
@@ -174,10 +173,9 @@ def own_address() -> str:
     return "127.0.0.1"
 
 
-class RoomPage(ThreadingHTTPServer):
-    """The HTTP server of the students' page. Call `close` at the end."""
+class RoomPage(PageServer):
+    """The web server of the students' page."""
 
-    daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, room: Room, address: str, port: int) -> None:
@@ -193,12 +191,6 @@ class RoomPage(ThreadingHTTPServer):
             raise UserError(f"--room: cannot listen on {address}, port {port}: {error}") from error
         shown = own_address() if address == "0.0.0.0" else address
         self.url = f"http://{shown}:{self.server_port}/"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        """Stop listening."""
-        self.shutdown()
-        self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a request in a thread; if there are too many requests, close its connection."""

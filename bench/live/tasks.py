@@ -12,11 +12,12 @@ for the socket of a descriptor; see proc(5).
 import os
 import re
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.host.kernel import stat_fields, text_of
+from bench.host.kernel import stat_fields, task_folders, text_of
 from bench.host.project import call_name
 
 COUNTER = struct.Struct("<Q6QQ")
@@ -38,27 +39,21 @@ class Counters:
         """Return the number of requests so far; None if there are no counters, if all are 0, or if
         the memory cannot be read."""
         with suppress(OSError), (self._folder / "mem").open("rb", buffering=0) as memory:
-            for begin, length in [self._place] if self._place else self._places():
-                cells = cells_in(os.pread(memory.fileno(), length, begin))
+            for begin, end in [self._place] if self._place else self._places():
+                cells = [*COUNTER.iter_unpack(os.pread(memory.fileno(), end - begin, begin))]
                 if self._place or are_counters(cells):
-                    self._place = (begin, length)
-                    return sum(cell[0] for cell in cells)
+                    self._place = (begin, end)
+                    return int(sum(cell[0] for cell in cells))
         return None
 
     def _places(self) -> list[tuple[int, int]]:
-        """Return the address and length of each memory area that the server shares with its
-        children."""
-        text = (self._folder / "maps").read_text()
-        ends = [(int(begin, 16), int(end, 16)) for begin, end in _SHARED.findall(text)]
-        return [(begin, end - begin) for begin, end in ends if end - begin <= LONGEST + 4096]
+        """Return the begin and end of each memory area that the server shares with its children."""
+        found = _SHARED.findall((self._folder / "maps").read_text())
+        areas = ((int(begin, 16), int(end, 16)) for begin, end in found)
+        return [(begin, end) for begin, end in areas if end - begin <= LONGEST + 4096]
 
 
-def cells_in(memory: bytes) -> list[tuple[int, ...]]:
-    """Return the numbers of each counter in a memory area."""
-    return list(COUNTER.iter_unpack(memory))
-
-
-def are_counters(cells: list[tuple[int, ...]]) -> bool:
+def are_counters(cells: Sequence[tuple[int, ...]]) -> bool:
     """Return whether the numbers are counters, and at least one counter is above 0."""
     sums_agree = all(
         requests == sum(responses) and not none for requests, none, _, *responses, _bytes in cells
@@ -90,39 +85,31 @@ class Task:
 def look(first: int) -> list[Task]:
     """Return all tasks of a server: the tasks of the session that the process `first` leads. The
     tasks of `first` come first."""
-    found: list[Task] = []
+    found = []
     for name in os.listdir(PROC):  # noqa: PTH208  a Path for each process takes twice as long
-        if name.isdecimal():
-            with suppress(OSError, IndexError, ValueError):  # the process has just ended
-                found += _process(int(name), first)
-    return sorted(found, key=lambda task: (task.process != first, task.process, task.number))
+        with suppress(OSError, ValueError):  # no process, or it has just ended
+            if os.getsid(process := int(name)) == first:
+                found += [_task(process, folder) for folder in task_folders(process)]
+    tasks = [task for task in found if task]
+    return sorted(tasks, key=lambda task: (task.process != first, task.process, task.number))
 
 
-def _process(pid: int, session: int) -> list[Task]:
-    folder = PROC / str(pid)
-    fields = stat_fields(folder)
-    if int(fields[3]) != session or fields[0] in "ZX":
-        return []
-    if int(fields[17]) == 1:
-        return [_task(pid, folder, fields)]
-    tasks = []
-    for one in (folder / "task").iterdir():
-        with suppress(OSError):  # the thread has just ended
-            tasks.append(_task(pid, one, stat_fields(one)))
-    return tasks
-
-
-def _task(pid: int, folder: Path, fields: list[str]) -> Task:
-    number, runs = int(folder.name), fields[0] == "R"
-    call, channel, ran = "", "", 0
-    arguments: tuple[int, ...] = ()
-    if not runs:
-        try:
-            call, arguments = call_in((folder / "syscall").read_text())
-            ran = int((folder / "schedstat").read_text().split()[0])
-        except OSError:  # no permission: this process is not the task's parent
-            channel = text_of(folder / "wchan").removeprefix("0")  # 0: in no function
-    return Task(pid, number, runs, call, arguments, channel, ran)
+def _task(process: int, folder: Path) -> Task | None:
+    """Return the task with this folder in /proc; None if it has ended."""
+    number = int(folder.name)
+    with suppress(OSError, IndexError):  # it has just ended
+        state = stat_fields(folder)[0]
+        if state == "R":
+            return Task(process, number, runs=True)
+        if state not in "ZX":
+            try:
+                call, arguments = call_in((folder / "syscall").read_text())
+                ran = int((folder / "schedstat").read_text().split()[0])
+                return Task(process, number, False, call, arguments, ran_ns=ran)
+            except OSError:  # no permission: this process is not the task's parent
+                channel = text_of(folder / "wchan").removeprefix("0")  # 0: in no function
+                return Task(process, number, False, channel=channel)
+    return None
 
 
 def call_in(text: str) -> tuple[str, tuple[int, ...]]:

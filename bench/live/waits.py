@@ -8,12 +8,14 @@ whether a request is complete. The package knows only its own clients' requests.
 the page shows only that they wait for a response.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bench.host.sockets import ALL, TIME_WAIT, Socket, tcp_sockets
+from bench.host.sockets import Socket, tcp_sockets
 from bench.live import tasks
-from bench.live.clients import GUESTBOOK, OwnClient, Title, Who
+from bench.live.clients import GUESTBOOK, OTHER, SILENT, OwnClient, Title
 from bench.live.tasks import Task
 
 NAMES_SHOWN = 6
@@ -35,7 +37,7 @@ class Wait(NamedTuple):
     """Whether the task waits for a silent client."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class WaitGroup:
     """Connections or tasks that wait for the same event, as the page shows them."""
 
@@ -48,24 +50,42 @@ class WaitGroup:
     who: str = ""
     whom: str = ""
     count: int = 0
-    names: list[str] = field(default_factory=list)
+    names: Sequence[str] = ()
     """The names of the first members."""
-    numbers: list[int] = field(default_factory=list)
+    numbers: Sequence[int] = ()
     """The numbers of the first silent clients."""
     seconds: float = 0.0
     """The longest wait of a member."""
 
-    def add(self, title: Title, wait: Wait, seconds: float) -> None:
-        """Add a member that has waited for `seconds`."""
-        self.count += 1
-        several = self.count > 1
-        self.who = f"{self.count} {title.many}" if several else title.words
-        self.whom = wait.by_many if several and wait.by_many else wait.whom
-        if len(self.names) < NAMES_SHOWN:
-            self.names.append(title.words)
-        if wait.number and len(self.numbers) < NAMES_SHOWN:
-            self.numbers.append(wait.number)
-        self.seconds = max(self.seconds, round(seconds, 1))
+
+Member = tuple[Title, str, Wait, float]
+"""A connection or a task: its title, the system call (of a task), the reason and the seconds of its
+wait."""
+
+
+def grouped(members: Iterable[Member]) -> list[WaitGroup]:
+    """Return groups of members that wait for the same event in the same call."""
+    groups: dict[tuple[str, str, Wait], list[Member]] = {}
+    for one in members:
+        title, call, wait, _ = one
+        groups.setdefault((title.one, call, wait._replace(number=0)), []).append(one)
+    return [_group(*each) for each in groups.values()]
+
+
+def _group(*members: Member) -> WaitGroup:
+    (title, call, wait, _), several = members[0], len(members) > 1
+    return WaitGroup(
+        wait.kind,
+        wait.whom,
+        call,
+        wait.silent,
+        who=f"{len(members)} {title.many}" if several else title.words,
+        whom=wait.by_many if several and wait.by_many else wait.whom,
+        count=len(members),
+        names=[one.words for one, *_ in members[:NAMES_SHOWN]],
+        numbers=[one.number for _, _, one, _ in members if one.number][:NAMES_SHOWN],
+        seconds=max(round(seconds, 1) for *_, seconds in members),
+    )
 
 
 # ---- Connections ----
@@ -84,7 +104,7 @@ NOTHING = Wait("idle", "its first byte", "their first bytes")
 class Sockets:
     """The state of a server's port at one time."""
 
-    states: dict[str, int] = field(default_factory=dict)
+    states: Counter[str] = field(default_factory=Counter)
     """The number of connections in each state, without the listener."""
     queue: int = 0
     """The number of established connections that the server has not accepted."""
@@ -114,18 +134,16 @@ class Sockets:
 def look_at_sockets(port: int, redis_port: int) -> Sockets:
     """Return the connections of the server that listens on `port`, in this network namespace."""
     found = Sockets()
-    for one in tcp_sockets(local=port, states=ALL & ~TIME_WAIT, traffic=True):
+    for one in tcp_sockets(local=port, traffic=True):
         if one.state == "LISTEN":
             found.listener, found.room = one.inode, one.unsent
             found.queue += one.received
             continue
-        found.states[one.state] = found.states.get(one.state, 0) + 1
+        found.states[one.state] += 1
         if one.inode:
             found.clients[one.inode] = one.remote
         if one.state == "ESTABLISHED":
             found.open.append(one)
-    over = len(tcp_sockets(local=port, states=TIME_WAIT))
-    found.states |= {"TIME_WAIT": over} if over else {}
     for one in tcp_sockets(remote=redis_port, traffic=True) if redis_port else ():
         if one.inode:
             found.redis.add(one.inode)
@@ -135,16 +153,24 @@ def look_at_sockets(port: int, redis_port: int) -> Sockets:
 
 def groups_of_connections(seen: Sockets, now: float) -> list[WaitGroup]:
     """Return groups of connections that wait for the same event."""
-    groups: dict[tuple[Who, Wait], WaitGroup] = {}
-    for one in seen.open[:CLIENTS_SHOWN]:
-        known = seen.known.get(one.remote)
-        who = known.who if known else Who.OTHER
-        wait = _phase(one)
-        if wait is RESPONSE and known:
-            wait = _phase_of(known, seen)
-        group = groups.setdefault((who, wait), WaitGroup(wait.kind, wait.whom))
-        group.add(who.value, wait, _waited(one, known, wait, now))
-    return list(groups.values())
+    return grouped(_member(one, seen, now) for one in seen.open[:CLIENTS_SHOWN])
+
+
+def _member(one: Socket, seen: Sockets, now: float) -> Member:
+    """Return the title and the wait of a connection."""
+    known, wait = seen.known.get(one.remote), _phase(one)
+    if known and wait is RESPONSE:  # the server has read this client's bytes
+        if known.who is SILENT:
+            wait = REQUEST
+        elif known.path == GUESTBOOK and seen.asks_redis:
+            wait = REDIS
+    if known and wait is not IDLE:
+        waited = now - known.begin
+    elif one.traffic is None:
+        waited = 0.0
+    else:
+        waited = one.traffic.sent_ago if wait is IDLE else one.traffic.received_ago
+    return known.who if known else OTHER, "", wait, waited
 
 
 def _phase(one: Socket) -> Wait:
@@ -159,21 +185,6 @@ def _phase(one: Socket) -> Wait:
     if not one.traffic.received:
         return NOTHING
     return RESPONSE if one.traffic.peer_was_last else IDLE
-
-
-def _phase_of(known: OwnClient, seen: Sockets) -> Wait:
-    """Return the wait of this program's client `known`, whose bytes were read but not answered."""
-    if known.who is Who.SILENT:
-        return REQUEST
-    return REDIS if known.path == GUESTBOOK and seen.asks_redis else RESPONSE
-
-
-def _waited(one: Socket, known: OwnClient | None, wait: Wait, now: float) -> float:
-    if known and wait is not IDLE:
-        return now - known.begin
-    if one.traffic is None:
-        return 0.0
-    return one.traffic.sent_ago if wait is IDLE else one.traffic.received_ago
 
 
 # ---- Processes and threads ----
@@ -222,43 +233,22 @@ def _peer(inode: int, call: str, seen: Sockets) -> Wait:
     if inode not in seen.clients:
         return Wait("other", "a client that has just disconnected" if inode else "")
     known = seen.known.get(seen.clients[inode])
-    who = known.who if known else Who.OTHER
+    who = known.who if known else OTHER
     more = ", to read more" if call in TO_WRITE else ""
-    silent = who is Who.SILENT
+    silent = who is SILENT
     number = known.number if known and silent else 0
-    return Wait("client", f"{who.value.one}{more}", f"{who.value.many}{more}", number, silent)
-
-
-class Sleep(NamedTuple):
-    """The time at which a task's present sleep was first observed; `key` identifies the sleep."""
-
-    key: tuple[str, tuple[int, ...], int]
-    since: float
-
-
-def sleeps_of(found: list[Task], before: dict[int, Sleep], now: float) -> dict[int, Sleep]:
-    """Return the sleep of each task by number. If a task has not run since the last call, its sleep
-    in `before` is returned."""
-    sleeps = {}
-    for task in found:
-        sleep = Sleep((task.call, task.arguments, task.ran_ns), now)
-        last = before.get(task.number, sleep)
-        same = last.key == sleep.key and not task.runs and task.ran_ns
-        sleeps[task.number] = last if same else sleep
-    return sleeps
+    return Wait("client", f"{who.one}{more}", f"{who.many}{more}", number, silent)
 
 
 def groups_of_tasks(
-    found: list[Task], seen: Sockets, sleeps: dict[int, Sleep], now: float
+    found: list[Task], seen: Sockets, since: Mapping[Task, float], now: float
 ) -> list[WaitGroup]:
-    """Return groups of tasks that wait for the same event in the same call."""
-    groups: dict[tuple[str, str, Wait], WaitGroup] = {}
-    for task, title in zip(found, _titles(found), strict=True):
-        wait = wait_of(task, seen)
-        key = (title.one, task.call, wait._replace(number=0))
-        group = groups.setdefault(key, WaitGroup(wait.kind, wait.whom, task.call, wait.silent))
-        group.add(title, wait, now - sleeps[task.number].since)
-    return list(groups.values())
+    """Return groups of tasks that wait for the same event in the same call. `since`: when each task
+    was first seen in its present sleep."""
+    return grouped(
+        (title, task.call, wait_of(task, seen), now - since[task])
+        for task, title in zip(found, _titles(found), strict=True)
+    )
 
 
 def _titles(found: list[Task]) -> list[Title]:

@@ -7,13 +7,10 @@ to 127.0.0.1 (DNS rebinding), the Host is wrong, so the request is rejected.
 """
 
 import json
-import threading
-import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from http import HTTPStatus
-from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,7 +25,7 @@ from prometheus_client import (
 
 from bench.live import clients as limits
 from bench.live.clients import Clients
-from bench.live.handler import HTML, PageHandler
+from bench.live.handler import HTML, PageHandler, PageServer
 from bench.live.look import Look, Watch
 from bench.live.room import RoomPage
 from bench.report.page.look import template_of
@@ -51,17 +48,11 @@ ACTIONS: dict[str, Callable[[Clients], None]] = {
 """The actions of the buttons that disturb the servers; each applies to every server."""
 
 
-class Live(ThreadingHTTPServer):
-    """The HTTP server of the page. Call `close` at the end."""
-
-    daemon_threads = True
+class Live(PageServer):
+    """The web server of the page."""
 
     def __init__(self, looks: list[Look], port: int, room: RoomPage | None = None) -> None:
         """Listen on the port; if the port is in use, listen on any free port. Raises OSError."""
-        try:
-            super().__init__((ADDRESS, port), _Handler)
-        except OSError:
-            super().__init__((ADDRESS, 0), _Handler)
         self.watch = Watch(looks)
         self.room = room
         self._actions: dict[str, Callable[[], None]] = {
@@ -71,14 +62,15 @@ class Live(ThreadingHTTPServer):
             self._actions["/live/room/show"] = room.room.show
             for place in range(len(room.room.questions)):
                 self._actions[f"/live/room/ask/{place}"] = partial(room.room.ask, place)
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except OSError:
+            super().__init__((ADDRESS, 0), _Handler)
         self.url = f"http://{ADDRESS}:{self.server_port}{PAGE}"
-        self.pages = threading.BoundedSemaphore(PAGES_MOST)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        """End the HTTP server, the observations and all clients."""
-        self.shutdown()
-        self.server_close()
+        """End the web server, the observations and all clients."""
+        super().close()
         if self.room:
             self.room.close()
         self.watch.close()
@@ -99,18 +91,6 @@ class Live(ThreadingHTTPServer):
     def _all(self, action: Callable[[Clients], None]) -> None:
         for look in self.watch.looks:
             action(look.clients)
-
-    def send_events(self, write: Callable[[bytes], object]) -> None:
-        """Write each observation as an event until the browser disconnects."""
-        self.watch.watch(1)
-        try:
-            last = time.monotonic()
-            while (latest := self.watch.next(last)) is not None:
-                last, seen = latest
-                event = seen | {"room": self.room.room.shown() if self.room else None}
-                write(f"data: {json.dumps(event, separators=(',', ':'))}\n\n".encode())
-        finally:
-            self.watch.watch(-1)
 
 
 class _Handler(PageHandler):
@@ -153,18 +133,18 @@ class _Handler(PageHandler):
         )
 
     def _events(self) -> None:
-        """Send events to the page
+        """Send each observation to the page
         (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
         live, self.close_connection = self.server, True
-        with suppress(OSError):  # the page is closed
-            if live.pages.acquire(blocking=False):
-                try:
-                    self.head(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
-                    live.send_events(self.wfile.write)
-                finally:
-                    live.pages.release()
-            else:
-                self.answer(HTTPStatus.SERVICE_UNAVAILABLE)
+        if live.watch.pages >= PAGES_MOST:
+            self.answer(HTTPStatus.SERVICE_UNAVAILABLE)
+            return
+        # When the page is closed, writing fails.
+        with suppress(OSError), closing(live.watch.events()) as events:
+            self.head(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
+            for seen in events:
+                event = seen | {"room": live.room.room.shown() if live.room else None}
+                self.wfile.write(f"data: {json.dumps(event, separators=(',', ':'))}\n\n".encode())
 
 
 # ---- The figures of the page, for Prometheus and other collectors ----

@@ -11,10 +11,12 @@ from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.values import Parser, words_of
 from bench.subjects.subject import discover, server_names
-from bench.timeline.page import picture, render, viewer_trace
+from bench.timeline.page import render, viewer_trace
 from bench.timeline.record import Refused, record
 from bench.timeline.scenarios import SCENARIOS, named
 from bench.timeline.sentence import sentence
+from bench.timeline.story import tell
+from bench.timeline.strace import Trace, lines_of, today
 
 RECORDED = Path(__file__).parent / "recorded"
 """The folder of recorded traces, SCENARIO-SERVER.trace.gz, for machines that cannot trace."""
@@ -27,13 +29,9 @@ def run(words: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("--servers", nargs="+", metavar="NAME", help="trace only these servers (default: all)")
-    add(
-        "--scenario",
-        default="eight",
-        metavar="NAME",
-        help="play this scenario (default eight): "
-        + "; ".join(f"{one.name}: {one.title}" for one in SCENARIOS.values()),
-    )
+    titles = "; ".join(f"{one.name}: {one.title}" for one in SCENARIOS.values())
+    play = f"play this scenario (default eight): {titles}"
+    add("--scenario", default="eight", metavar="NAME", help=play)
     where = "write the page into DIR (default: results/timeline)"
     add("--output", type=Path, default=ROOT / "results" / "timeline", metavar="DIR", help=where)
     add("--recorded", action="store_true", help="show recorded traces instead of new traces")
@@ -55,23 +53,23 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
     Raises UserError, Interrupted.
     """
     chosen, names, note = named(scenario), server_names(names), ""
-    texts: list[str] = []
+    traces: list[Trace] = []
     if not recorded:
         try:
             with SignalWatch() as watch:
-                texts = record(names, chosen, watch)
+                traces = record(names, chosen, watch)
         except Refused as refused:
             print(f"timeline: {refused}. Showing recorded traces instead.", file=sys.stderr)
             note = f"No server could be traced: {refused}. "
-    if not texts:
-        texts = kept(names, scenario)
+    if not traces:
+        traces = kept(names, scenario)
         note += "These traces were recorded on another machine."
-    pictures = [picture(text) for text in texts]
+    pictures = [*map(tell, traces)]
     for one in pictures:
         print(f"{one.server}: {sentence(one)}")
     folder.mkdir(parents=True, exist_ok=True)
-    for text, one in zip(texts, pictures, strict=True):
-        (folder / f"{scenario}-{one.server}.trace").write_text(text)
+    for trace in traces:
+        (folder / f"{scenario}-{trace.server}.trace").write_text(trace.model_dump_json())
     # A page of some servers must not replace the page of all servers.
     only = [one.server for one in pictures] if set(names) != set(server_names(None)) else []
     page = folder / f"{'-'.join([scenario, *only])}.html"
@@ -94,14 +92,20 @@ def keep(folder: Path, scenario: str, names: Sequence[str]) -> None:
         (RECORDED / f"{path.name}.gz").write_bytes(packed)
 
 
-def kept(names: Sequence[str] | None, scenario: str) -> list[str]:
-    """Return the recorded traces of a scenario, in the order of the servers' folders. Raises
-    UserError if there are none."""
+def kept(names: Sequence[str] | None, scenario: str) -> list[Trace]:
+    """Return the recorded traces of a scenario, in the order of the servers' folders, with source
+    lines as they are now. Raises UserError if there are none."""
     wanted = [name for name in discover() if not names or name in names]
     paths = [RECORDED / f"{scenario}-{name}.trace.gz" for name in wanted]
-    found = [gzip.decompress(path.read_bytes()).decode() for path in paths if path.exists()]
+    found = [
+        Trace.model_validate_json(gzip.decompress(path.read_bytes()))
+        for path in filter(Path.exists, paths)
+    ]
     if not found:
         raise UserError(
             f"no trace is recorded of {scenario} with {', '.join(names or ['any server'])}"
         )
+    for call in (call for trace in found for call in trace.calls):
+        now = (today(one, lines_of(one.file)) for one in call.stack)
+        call.stack = [one for one in now if one]
     return found

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Write a timeline as an HTML page that needs no network, and as a file for trace viewers; read a
-recorded trace."""
+"""Write a timeline as an HTML page that needs no network, and as a file for trace viewers."""
 
 import json
 from collections.abc import Sequence
@@ -8,34 +7,12 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from bench.host.project import ROOT
-from bench.records.errors import UserError
 from bench.records.store import Json
 from bench.report.page.look import template_of
-from bench.timeline.recording import HEADING, Bar, Kind, Recording, Setting
 from bench.timeline.scenarios import named
 from bench.timeline.sentence import sentence
-from bench.timeline.story import tell
-from bench.timeline.strace import Call, lines_of, parse, today
-
-
-def picture(text: str) -> Recording:
-    """Return the picture of a recorded trace, with source lines as they are now. Raises UserError
-    if the text is not such a trace."""
-    heading, _, trace = text.partition("\n")
-    try:
-        if not heading.startswith(HEADING):
-            raise ValueError
-        setting = Setting.model_validate_json(heading.removeprefix(HEADING))
-    except ValueError:
-        raise UserError("not a recorded trace: its first line is not '# {...}'") from None
-    events = parse(trace)
-    for event in events:
-        if isinstance(event, Call):  # the sources may have changed since the recording
-            now = (today(one, lines_of(ROOT / one.file)) for one in event.stack)
-            event.stack = [one for one in now if one]
-    return tell(events, setting)
-
+from bench.timeline.story import Bar, Kind, Recording
+from bench.timeline.strace import lines_of
 
 TEMPLATES = Path(__file__).parent / "template"
 PX_PER_MS = 2.4
@@ -84,10 +61,15 @@ def render(recordings: Sequence[Recording], note: str = "", viewers: str = "") -
     """Return the page of one scenario. `note`: a warning at its top, e.g. about traces of another
     machine. `viewers`: the name of the file for trace viewers."""
     length = max(recording.length for recording in recordings)
+    bars = [[bar for _, bar in recording.calls] for recording in recordings]
+    files = {source.file for each in bars for bar in each for source in bar.call.stack}
     data = {
         "length": length,
-        "servers": [{"name": one.server, "bars": _details(one)} for one in recordings],
-        "sources": _sources(recordings),
+        "servers": [
+            {"name": one.server, "bars": [*map(_details, each)]}
+            for one, each in zip(recordings, bars, strict=True)
+        ],
+        "sources": {name: lines for name in sorted(files) if (lines := lines_of(name))},
     }
     return template_of(__file__, "timeline.html.j2").render(
         scenario=named(recordings[0].scenario),
@@ -102,12 +84,10 @@ def render(recordings: Sequence[Recording], note: str = "", viewers: str = "") -
     )
 
 
-def _details(recording: Recording) -> list[list[Json]]:
-    """Return the data of each call for the page's script; source files are given by name."""
-    return [
-        [bar.begin, bar.end, bar.text, bar.waits_for, bar.request, bar.stack]
-        for _, bar in recording.calls
-    ]
+def _details(bar: Bar) -> list[Json]:
+    """Return the data of a call for the page's script."""
+    stack: list[Json] = [[one.file, one.line, one.function] for one in bar.call.stack]
+    return [bar.begin, bar.end, bar.text, bar.waits_for, bar.request, stack]
 
 
 def figure(recording: Recording) -> str:
@@ -135,13 +115,6 @@ def _axis(length: float) -> dict[str, object]:
         "ticks": range(0, int(length - TICK_MS / 2), TICK_MS),
         "sizes": {"row": ROW, "lane": LANE, "axis": AXIS, "letter": LETTER, "around": AROUND},
     }
-
-
-def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
-    """Return the lines of each existing source file in a stack."""
-    calls = [bar for recording in recordings for _, bar in recording.calls]
-    names = {file for bar in calls for file, _, _ in bar.stack}
-    return {name: lines for name in sorted(names) if (lines := lines_of(ROOT / name))}
 
 
 def viewer_trace(recordings: Sequence[Recording]) -> str:
@@ -183,7 +156,7 @@ def _complete(process: int, thread: int, bar: Bar) -> dict[str, Json]:
     facts = {"waits for": bar.waits_for, "client": bar.request, "call": bar.text}
     return {
         "ph": "X",
-        "name": bar.name,
+        "name": bar.call.name,
         "cat": bar.kind.value,
         "pid": process,
         "tid": thread,

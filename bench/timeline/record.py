@@ -19,9 +19,9 @@ from bench.records.errors import UserError
 from bench.services.redis_server import PrivateRedis, SlowRedis, connect
 from bench.subjects.running import RunningServer, lines_of
 from bench.subjects.subject import Place, Subject, select
-from bench.timeline.recording import HEADING, Setting
 from bench.timeline.scenarios import Scenario, play
-from bench.timeline.strace import with_sources
+from bench.timeline.story import KINDS, Kind
+from bench.timeline.strace import Trace, parse, sources_of
 
 REDIS_DELAY_MS = 20.0
 """The delay of each Redis reply, which is long enough to be visible despite strace's delays."""
@@ -75,7 +75,7 @@ def traced(subject: Subject, output: Path, site: Path) -> Subject:
     return replace(subject, command=command)
 
 
-def record(names: Sequence[str], scenario: Scenario, watch: SignalWatch) -> list[str]:
+def record(names: Sequence[str], scenario: Scenario, watch: SignalWatch) -> list[Trace]:
     """Return the traces of the named servers. Raises UserError, Refused."""
     require_tracing(STRACE)
     servers = select(names)
@@ -98,7 +98,7 @@ def make_site(site: Path, scenario: Scenario) -> Path:
 
 def _record_one(
     subject: Subject, scenario: Scenario, site: Path, folder: Path, watch: SignalWatch
-) -> str:
+) -> Trace:
     output = folder / f"{subject.name}.trace"
     with PrivateRedis((), watch) as redis:
         redis.prepare()
@@ -114,20 +114,28 @@ def _record_one(
                 watch.sleep(SETTLE_SECONDS)
                 said = lines_of(running.stdout).get("architecture", "")
                 origin, requests = play(scenario, address, running.pid, redis_process)
-                setting = Setting(
-                    server=subject.name,
-                    summary=said.removeprefix(f"{subject.name}: "),
-                    scenario=scenario.name,
-                    first=running.pid,
-                    redis_port=urlsplit(slow.url).port or 6379,
-                    origin=origin,
-                    requests=requests,
-                )
             finally:
                 running.stop()
-    text = _of_the_scenario(_whole(output, setting.first, watch), origin)
     assert subject.executable is not None
-    return f"{HEADING}{setting.model_dump_json()}\n{with_sources(text, subject.executable, ROOT)}"
+    text = _whole(output, running.pid, watch)
+    calls, ends = parse(text, sources_of(text, subject.executable))
+    since = origin - 0.02
+    return Trace(
+        server=subject.name,
+        summary=said.removeprefix(f"{subject.name}: "),
+        scenario=scenario.name,
+        first=running.pid,
+        redis_port=urlsplit(slow.url).port or 6379,
+        origin=origin,
+        requests=requests,
+        # Earlier calls are dropped, except creations of tasks.
+        calls=[
+            call
+            for call in calls
+            if call.end is None or call.end >= since or KINDS.get(call.name) is Kind.CREATE
+        ],
+        ends=ends,
+    )
 
 
 def _whole(output: Path, first: int, watch: SignalWatch) -> str:
@@ -148,36 +156,3 @@ def _warm_up(address: tuple[str, int]) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(visit, range(16)))
-
-
-def _of_the_scenario(text: str, origin: float) -> str:
-    """Return the trace of the scenario. Drop all earlier calls except creations of tasks, and calls
-    in which a task still sleeps when the scenario begins."""
-    since = origin - 0.02
-    sleeping: dict[str, list[str]] = {}
-    kept: list[str] = []
-    current: list[str] = []  # the list to which the lines of a stack belong
-    for line in text.splitlines():
-        if line.startswith(" > "):
-            current.append(line)
-            continue
-        task, _, rest = line.partition(" ")
-        if _end_of(rest) >= since:
-            kept += sleeping.pop(task, [])
-            current = kept
-        elif "clone" in line or "fork(" in line:
-            current = kept
-        elif "unfinished" in line:
-            current = sleeping[task] = []
-        else:
-            sleeping.pop(task, None)
-            current = []
-        current.append(line)
-    return "\n".join(kept + [line for lines in sleeping.values() for line in lines]) + "\n"
-
-
-def _end_of(rest: str) -> float:
-    """Return when the call of a line ended; without a duration in the line, when the call began.
-    `rest`: the line without the task number."""
-    took = re.search(r" <([0-9.]+)>$", rest)
-    return float(rest.split(maxsplit=1)[0]) + (float(took[1]) if took else 0.0)

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bench.load.client import Client, request
 from bench.records.values import one_of, tables_of
-from bench.timeline.recording import Request
+from bench.timeline.strace import Request
 
 TIMEOUT_SECONDS = 8.0
 """A client's timeout."""
@@ -50,22 +49,6 @@ class Step(BaseModel):
         return f"GET {self.path}{how}"
 
 
-def _kill_a_child(server: int, _redis: int) -> None:
-    """Kill the first child of the server, if there is any."""
-    with contextlib.suppress(psutil.Error):
-        for child in psutil.Process(server).children()[:1]:
-            child.kill()
-
-
-ACTS: dict[str, Callable[[int, int], None]] = {
-    "stop_redis": lambda _, redis: os.kill(redis, signal.SIGSTOP),
-    "continue_redis": lambda _, redis: os.kill(redis, signal.SIGCONT),
-    "kill_a_child": _kill_a_child,
-}
-"""The events that can happen during a scenario. The arguments are the PIDs of the server and of
-Redis."""
-
-
 class Disturbance(BaseModel):
     """An event other than a client."""
 
@@ -73,6 +56,15 @@ class Disturbance(BaseModel):
 
     at_ms: float
     act: Literal["stop_redis", "continue_redis", "kill_a_child"]
+
+    def happen(self, server: int, redis: int) -> None:
+        """Make the event happen. `server`, `redis`: the PIDs of the server and of Redis."""
+        if self.act == "kill_a_child":
+            with contextlib.suppress(psutil.Error):
+                for child in psutil.Process(server).children()[:1]:  # not each server has one
+                    child.kill()
+        else:
+            os.kill(redis, signal.SIGSTOP if self.act == "stop_redis" else signal.SIGCONT)
 
 
 class Scenario(BaseModel):
@@ -122,7 +114,7 @@ def play(
         ]
         for incident in scenario.incidents:
             _sleep_until(origin + incident.at_ms / 1000)
-            ACTS[incident.act](server, redis)
+            incident.happen(server, redis)
     return origin, [one.result() for one in asked]
 
 

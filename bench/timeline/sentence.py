@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from itertools import pairwise, takewhile
 
 from bench.records.words import duration, listed, plural, upper_first
-from bench.timeline.recording import Bar, Kind, Recording, Request
+from bench.timeline.story import Bar, Kind, Recording
+from bench.timeline.strace import Request
 
 NOTABLE_MS = 50.0
 """Shorter operations are not reported as slow, because each reply of Redis takes 20 ms."""
@@ -30,22 +31,24 @@ def sentence(recording: Recording) -> str:
     if longest < NOTABLE_MS:
         late = max(recording.requests, key=lambda one: one.end - one.begin)
         cause = f"The response to client {late.number} took {duration(late.end - late.begin)}"
-        waited = _waited("other client", "it", _waits(recording, {late.number}))
+        waited = _waited(recording, {late.number}, "other client", "it")
     elif longest == redis:
         cause = f"Redis took {duration(longest)} for a reply"
-        waited = _waited("client", "the reply to another client", _waits(recording, None))
+        waited = _waited(recording, None, "client", "the reply to another client")
     else:
         found = silent if longest in silent.values() else slow
         names = [number for number, ms in found.items() if ms > longest / 2]
         was, upto, it = ("were", "up to ", "them") if names[1:] else ("was", "", "it")
         deed = f"{was} silent" if found is silent else "read slowly"
         cause = f"{upper_first(_clients(names))} {deed} for {upto}{duration(longest)}"
-        waited = _waited("other client", it, _waits(recording, set(names)))
+        waited = _waited(recording, set(names), "other client", it)
     return f"{cause}, and {waited}{_cut_off(recording)}."
 
 
-def _waited(client: str, it: str, waits: list[float]) -> str:
-    """Return how many clients waited, and the longest of their waits."""
+def _waited(recording: Recording, served: set[int] | None, client: str, it: str) -> str:
+    """Return how many clients waited, and the longest of their waits; for `served` see `_wait`."""
+    times = [_wait(recording, request, served) for request in recording.requests]
+    waits = [ms for ms in times if ms >= WAITED_MS]
     if not waits:
         return f"no {client} waited for {it}"
     most = f", the longest for {duration(max(waits))}" if waits[1:] else f" ({duration(waits[0])})"
@@ -65,22 +68,22 @@ def _calls_for_clients(recording: Recording) -> dict[int, list[Bar]]:
     return calls
 
 
-def _silence(calls: list[Bar], connected: float) -> float:
+def _silence(bars: list[Bar], connected: float) -> float:
     """Return the longest time between two parts of a request. A wait that ends without a part also
     counts.
 
     A client sends the first part when it connects. A busy server may receive that part later.
     """
-    before_response = takewhile(lambda call: call.kind is Kind.RECEIVE, calls)
-    parts = [call.end for call in before_response if (call.returned or 0) > 0 or call.waits_for]
+    before_response = takewhile(lambda bar: bar.kind is Kind.RECEIVE, bars)
+    parts = [bar.end for bar in before_response if (bar.call.returned or 0) > 0 or bar.waits_for]
     gaps = [after - before for before, after in pairwise(parts)]
     if gaps and gaps[0] >= NOTABLE_MS:
         gaps[0] = parts[1] - connected
     return max(gaps, default=0.0)
 
 
-def _sending(calls: list[Bar]) -> float:
-    sends = [call for call in calls if call.kind is Kind.SEND]
+def _sending(bars: list[Bar]) -> float:
+    sends = [bar for bar in bars if bar.kind is Kind.SEND]
     return sends[-1].end - sends[0].begin if sends else 0.0
 
 
@@ -89,29 +92,23 @@ def _replies(recording: Recording) -> Iterator[float]:
     for lane in recording.lanes:
         asked = None
         for bar in lane.bars:
-            if bar.kind is not Kind.REDIS or (bar.returned or 0) <= 0:
+            if bar.kind is not Kind.REDIS or (bar.call.returned or 0) <= 0:
                 continue
-            if bar.name.startswith("send"):
+            if bar.call.name.startswith("send"):
                 asked = bar.end if asked is None else asked
-            elif bar.name.startswith("recv") and asked is not None:
+            elif bar.call.name.startswith("recv") and asked is not None:
                 yield bar.end - asked
                 asked = None
 
 
-def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
-    """Return how long each waiting client waited while its task served clients of the set
-    `clients`. If `clients` is None: while its task called Redis for other clients."""
-    times = [_wait(recording, request, clients) for request in recording.requests]
-    return [ms for ms in times if ms >= WAITED_MS]
-
-
-def _wait(recording: Recording, request: Request, clients: set[int] | None) -> float:
-    """Return the time for which a client waited during its request; see _waits()."""
+def _wait(recording: Recording, request: Request, served: set[int] | None) -> float:
+    """Return how long a client waited during its request, because its task served other clients of
+    the set `served`. If `served` is None: because its task called Redis for other clients."""
 
     def for_others(bar: Bar) -> bool:
-        if clients is None:
+        if served is None:
             return bar.kind is Kind.REDIS and bar.request != request.number
-        return bar.kind in FOR_CLIENT and bar.request in clients - {request.number}
+        return bar.kind in FOR_CLIENT and bar.request in served - {request.number}
 
     return sum(
         max(0.0, min(bar.end, request.end) - max(bar.begin, request.begin))

@@ -5,13 +5,17 @@ The client's port, which strace prints with each socket, identifies a request. B
 close of a client, a task's calls belong to that client, including calls to Redis. Waits for events
 and calls of futex belong to no client. In an event loop, calls to Redis also belong to no single
 client, because all clients share one Redis connection.
+
+Times of a picture are milliseconds since its left edge.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
 
-from bench.timeline.recording import Arrow, Bar, Kind, Lane, Recording, Setting
-from bench.timeline.strace import Call, Event
+from bench.timeline.strace import Call, Request, Trace
 
 SLEPT_MS = 0.5
 """Longer calls have slept; strace makes short calls ten times longer."""
@@ -24,6 +28,27 @@ _DESCRIPTOR = re.compile(r"(\d+)<([^>]*(?:->[^>]*)?)>")
 _PEER = re.compile(r"->\[?[0-9a-f.:]*?\]?:(\d+)\]")
 _CONNECT = re.compile(r"sin6?_port=htons\((\d+)\)")
 _FUTEX = re.compile(r"(0x[0-9a-f]+), FUTEX_(WAIT|WAKE)")
+
+
+class Kind(str, Enum):
+    """The purpose of a call, which determines the style of its bar."""
+
+    ACCEPT = "accept"
+    RECEIVE = "receive"
+    REDIS = "Redis"
+    SEND = "send"
+    CLOSE = "close"
+    WATCH = "watch"
+    """A wait for several descriptors or by poll, or a change of the watched descriptors."""
+    CREATE = "create"
+    """The creation of a process or a thread."""
+    LOCK = "lock"
+    """A call of futex: a wait for a lock or for another thread, or a wake-up."""
+    CHILDREN = "children"
+    """A wait for a child's end."""
+    FILE = "file"
+    OTHER = "other"
+
 
 LOOPS = ("epoll_wait", "epoll_pwait", "io_uring_enter")
 """Calls that only event loops use. poll is missing: 06 waits in it, but others also call it."""
@@ -44,90 +69,150 @@ ENDS = ("exit", "exit_group")
 """Calls that never return and do not wait for an event."""
 
 
+@dataclass
+class Bar:
+    """A call in a lane."""
+
+    call: Call
+    begin: float
+    end: float
+    kind: Kind
+    request: int | None = None
+    """The number of the request that the call serves; None for no request, or several."""
+    waits_for: str = ""
+    """The event for which the call waits, in words; empty if the call did not sleep."""
+
+    @property
+    def text(self) -> str:
+        """Return the call as strace prints it."""
+        return f"{self.call.name}({self.call.arguments}) = {self.call.result or '?'}"
+
+
+@dataclass
+class Lane:
+    """A process or a thread."""
+
+    task: int
+    begin: float
+    end: float
+    name: str = ""
+    ended: str = ""
+    """How the task ended; empty if it still ran at the scenario's end."""
+    bars: list[Bar] = field(default_factory=list)
+    serves: int | None = None
+    """The request that the task serves after its last bar."""
+    is_loop: bool = False
+    """Whether the task is an event loop, which serves many clients at once."""
+
+
+class Arrow(NamedTuple):
+    """An arrow from one lane to another: a creation or a wake-up."""
+
+    kind: str
+    """`fork`, `thread` or `wake`."""
+    from_task: int
+    from_time: float
+    to_task: int
+    to_time: float
+
+
+@dataclass
+class Recording:
+    """The picture of one server in a scenario."""
+
+    server: str
+    summary: str
+    scenario: str
+    length: float
+    requests: list[Request]
+    lanes: list[Lane]
+    arrows: list[Arrow]
+
+    @property
+    def calls(self) -> list[tuple[int, Bar]]:
+        """Return each call with the number of its task, in order of time."""
+        found = [(lane.task, bar) for lane in self.lanes for bar in lane.bars]
+        return sorted(found, key=lambda one: one[1].begin)
+
+
+def tell(trace: Trace) -> Recording:
+    """Return the picture of a trace with at least one request."""
+    return _Story(trace).tell()
+
+
 class _Story:
-    """Processes the events of a trace. Times are milliseconds since the picture's left edge."""
+    """Processes the calls of a trace."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._numbers = {one.port: one.number for one in setting.requests if one.port}
-        self._left = min(request.begin for request in setting.requests) - MARGIN_MS
-        self._length = max(request.end for request in setting.requests) + MARGIN_MS - self._left
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._numbers = {one.port: one.number for one in trace.requests if one.port}
+        self._left = min(request.begin for request in trace.requests) - MARGIN_MS
+        self._length = max(request.end for request in trace.requests) + MARGIN_MS - self._left
         self._lanes: dict[int, Lane] = {}
-        self._serving: dict[int, int | None] = {}
-        """The request that each task serves."""
-        self._loops: set[int] = set()
-        """The tasks that are event loops, which serve many clients at once."""
         self._arrows: list[Arrow] = []
-        self._wakes: list[tuple[str, int, float]] = []
-        self._sleeps: list[tuple[str, int, float]] = []
 
-    def _ms(self, time: float) -> float:
-        return (time - self._setting.origin) * 1000 - self._left
-
-    def tell(self, events: Iterable[Event]) -> Recording:
-        for event in events:
-            if isinstance(event, Call):
-                self._call(event)
-            elif (when := self._ms(event.time)) <= self._length:
-                lane = self._lane(event.task)
-                lane.end, lane.ended = when, event.how
+    def tell(self) -> Recording:
+        trace, left = self._trace, self._left
+        for call in trace.calls:
+            self._call(call)
+        lanes = [lane for _, lane in sorted(self._lanes.items()) if lane.bars]
+        for lane in lanes:
+            end = trace.ends.get(lane.task)
+            if end and (when := self._ms(end.time)) <= self._length:
+                lane.end, lane.ended = when, end.how
                 for bar in lane.bars:  # the last call of a killed task never returns
                     bar.end = max(bar.begin, min(bar.end, when))
-        self._link_wakes()
-        return self._recording()
+        requests = [
+            one.model_copy(update={"begin": one.begin - left, "end": one.end - left})
+            for one in trace.requests
+        ]
+        tasks = {lane.task for lane in lanes}
+        arrows = [a for a in self._arrows if {a.from_task, a.to_task} <= tasks]
+        about = (trace.server, trace.summary, trace.scenario)
+        made = Recording(*about, self._length, requests, lanes, arrows)
+        made.arrows += _wakes(made.calls)
+        _name_lanes(made, trace.first)
+        return made
+
+    def _ms(self, time: float) -> float:
+        return (time - self._trace.origin) * 1000 - self._left
 
     def _lane(self, task: int) -> Lane:
         """Return the lane of a task."""
-        new = Lane(task=task, name="", begin=0, end=self._length, ended="", bars=[])
-        return self._lanes.setdefault(task, new)
+        return self._lanes.setdefault(task, Lane(task, 0.0, self._length))
 
     def _call(self, call: Call) -> None:
-        task = call.task
-        begin = self._ms(call.begin)
+        lane, kind, begin = self._lane(call.task), _kind(call), self._ms(call.begin)
         end = self._ms(call.end) if call.end is not None else self._length
         if call.name in ENDS:
             end = begin
-        kind = _kind(call)
         request, is_redis = self._belongs_to(call, kind)
         if kind is Kind.CREATE and (created := call.returned or 0) > 0:
             self._creation(call, created, begin, end)
-        if kind is Kind.LOCK:
-            self._note_futex(call, begin, end)
         if is_redis and kind in (Kind.RECEIVE, Kind.SEND, Kind.WATCH, Kind.CLOSE):
             kind = Kind.REDIS
-        if call.name in LOOPS or (
-            call.name in LOOP_CALLS and len(_DESCRIPTOR.findall(call.arguments)) > 1
-        ):
-            self._loops.add(task)
-        loops = task in self._loops
+        several = call.name in LOOP_CALLS and len(_DESCRIPTOR.findall(call.arguments)) > 1
+        lane.is_loop |= several or call.name in LOOPS
         if kind is Kind.ACCEPT or request is not None:
-            self._serving[task] = request
-        elif kind is not Kind.WATCH and not (loops and kind is Kind.REDIS):
-            request = self._serving.get(task)
+            lane.serves = request
+        elif kind is not Kind.WATCH and not (lane.is_loop and kind is Kind.REDIS):
+            request = lane.serves
         if call.name == "close" and self._request_of(call.arguments) is not None:
-            self._serving[task] = None
+            lane.serves = None
         if end < 0 or begin > self._length:
             return
-        slept = end - begin >= SLEPT_MS and _may_sleep(call, kind, loops)
-        self._lane(task).bars.append(
-            Bar(
-                begin=max(begin, 0),
-                end=min(end, self._length),
-                name=call.name,
-                kind=kind,
-                request=request if kind is not Kind.LOCK else None,
-                waits_for=_waits_for(call, kind, request) if slept else "",
-                text=f"{call.name}({call.arguments}) = {call.result or '?'}",
-                returned=call.returned,
-                stack=[(one.file, one.line, one.function) for one in call.stack],
-            )
-        )
+        bar = Bar(call, max(begin, 0.0), min(end, self._length), kind)
+        if kind is not Kind.LOCK:
+            bar.request = request
+        if end - begin >= SLEPT_MS and _may_sleep(call, kind, lane.is_loop):
+            bar.waits_for = _waits_for(call, kind, request)
+        lane.bars.append(bar)
 
     def _belongs_to(self, call: Call, kind: Kind) -> tuple[int | None, bool]:
         """Return the request whose client the call names, and whether the call is to Redis."""
         if kind is Kind.ACCEPT:
             return self._request_of(call.result), False
-        to_redis = _port_of(call.arguments) == self._setting.redis_port
+        to_redis = _port_of(call.arguments) == self._trace.redis_port
         if call.name in LOOP_CALLS:
             return None, to_redis and len(_DESCRIPTOR.findall(call.arguments)) == 1
         return self._request_of(call.arguments), to_redis
@@ -137,45 +222,12 @@ class _Story:
 
     def _creation(self, call: Call, created: int, begin: float, end: float) -> None:
         kind = "thread" if "CLONE_THREAD" in call.arguments else "fork"
-        self._lane(created).begin = max(end, 0.0)
+        lane = self._lane(created)
+        lane.begin = max(end, 0.0)
         # From its first call, a new task serves the client for which it was created.
-        self._serving[created] = self._serving.get(call.task)
+        lane.serves = self._lane(call.task).serves
         if begin >= 0:
             self._arrows.append(Arrow(kind, call.task, begin, created, end))
-
-    def _note_futex(self, call: Call, begin: float, end: float) -> None:
-        match = _FUTEX.search(call.arguments)
-        if match and match[2] == "WAKE" and (call.returned or 0) > 0:
-            self._wakes.append((match[1], call.task, begin))
-        elif match and match[2] == "WAIT" and end - begin >= SLEPT_MS:
-            self._sleeps.append((match[1], call.task, end))
-
-    def _link_wakes(self) -> None:
-        for word, waker, when in self._wakes:
-            woken = [
-                (end, task)
-                for other, task, end in self._sleeps
-                if other == word and task != waker and 0 <= end - when <= WAKES_WITHIN_MS
-            ]
-            if woken and 0 <= when <= self._length:
-                end, task = min(woken)
-                self._arrows.append(Arrow("wake", waker, when, task, end))
-
-    def _recording(self) -> Recording:
-        setting, left = self._setting, self._left
-        alive = {task: lane for task, lane in self._lanes.items() if lane.bars}
-        return Recording(
-            server=setting.server,
-            summary=setting.summary,
-            scenario=setting.scenario,
-            length=self._length,
-            requests=[
-                one.model_copy(update={"begin": one.begin - left, "end": one.end - left})
-                for one in setting.requests
-            ],
-            lanes=[lane for _, lane in sorted(alive.items())],
-            arrows=[a for a in self._arrows if a.from_task in alive and a.to_task in alive],
-        )
 
 
 def _port_of(text: str) -> int:
@@ -232,25 +284,36 @@ def _watched(call: Call) -> str:
     return "any watched descriptor"
 
 
-def tell(events: Iterable[Event], setting: Setting) -> Recording:
-    """Return the picture of one server in a scenario with at least one request."""
-    recording = _Story(setting).tell(events)
-    name_lanes(recording, setting.first)
-    return recording
+def _wakes(calls: Sequence[tuple[int, Bar]]) -> Iterator[Arrow]:
+    """Yield an arrow from each wake-up to the first sleep that it ended."""
+    found = [(task, bar, _FUTEX.search(bar.call.arguments)) for task, bar in calls]
+    uses = [(task, bar, match[1], match[2]) for task, bar, match in found if match]
+    for waker, wake, word, use in uses:
+        if use != "WAKE" or (wake.call.returned or 0) <= 0:
+            continue
+        woken = [
+            (bar.end, task)
+            for task, bar, other, kind in uses
+            if kind == "WAIT" and other == word and task != waker and bar.waits_for
+            if 0 <= bar.end - wake.begin <= WAKES_WITHIN_MS
+        ]
+        if woken:
+            end, task = min(woken)
+            yield Arrow("wake", waker, wake.begin, task, end)
 
 
-def name_lanes(recording: Recording, first: int) -> None:
+def _name_lanes(made: Recording, first: int) -> None:
     """Name the lanes with the sources' words: process, parent, children, workers, threads."""
     # Only threads use futexes here.
-    threads = any(bar.kind is Kind.LOCK for _, bar in recording.calls)
-    threads |= any(arrow.kind == "thread" for arrow in recording.arrows)
-    created = {arrow.to_task for arrow in recording.arrows if arrow.kind != "wake"}
-    others = [lane for lane in recording.lanes if lane.task != first]
+    threads = any(bar.kind is Kind.LOCK for _, bar in made.calls)
+    threads |= any(arrow.kind == "thread" for arrow in made.arrows)
+    created = {arrow.to_task for arrow in made.arrows if arrow.kind != "wake"}
+    others = [lane for lane in made.lanes if lane.task != first]
     if threads:
         main, kind = "main thread", "thread"
     else:
         main, kind = "parent", "child" if created >= {lane.task for lane in others} else "worker"
-    for lane in recording.lanes:
+    for lane in made.lanes:
         lane.name = main if others else "the process"
     for position, lane in enumerate(others, 1):
         lane.name = f"{kind} {position}"

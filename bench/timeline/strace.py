@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""Parse the output of `strace -f -ttt -T -yy -k`.
+"""The data model of a trace, and the parser of `strace -f -ttt -T -yy -k`, whose output it stores.
 
-A line begins with the number of the process or thread and the time. strace may print a call that
-sleeps in two parts ("<unfinished ...>", "<... resumed>"), which this module joins. The lines of a
-call's stack follow the call. Lines of the project's sources are kept, with the text of the source:
-
-    ` > lib/net/blocking.c:70 receive| recv(conn->client->socket, room, size, 0);`
-
-`with_sources` makes these lines from strace's addresses and the traced program. If the source has
-changed since the trace, `today` finds the line by its text.
+A line of strace begins with the number of the process or thread and the time. strace may print a
+call that sleeps in two parts ("<unfinished ...>", "<... resumed>"), which the parser joins. The
+lines of a call's stack follow the call. `sources_of` finds their lines in the project's sources,
+with the text of the line. If a source has changed since the trace, `today` finds the line by its
+text.
 """
 
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from bench.host.project import ROOT
 
 _LINE = re.compile(r"(?P<task>\d+) +(?P<time>\d+\.\d+) (?P<rest>.*)")
 _CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>.*?)(?: <(?P<took>[\d.]+)>)?")
@@ -25,12 +27,13 @@ _RESUMED = re.compile(r"<\.\.\. (?P<name>\w+) resumed>(?P<rest>.*)")
 _ENDED = re.compile(r"\+\+\+ (?P<how>exited with \d+|killed by SIG\w+).*\+\+\+")
 _RETURNED = re.compile(r"(?P<number>-?\d+|0x[0-9a-f]+)(?:<.*?>)?(?: (?P<error>E[A-Z]+))?")
 _STACK = re.compile(r" > (?P<file>\S+?)\(.*\) \[(?P<address>0x[0-9a-f]+)\]")
-_SOURCE = re.compile(r" > (?P<file>\S+):(?P<line>\d+) (?P<function>[^\s|]+)(?:\| (?P<text>.*))?")
-_OURS = re.compile(r"(?:.*/)?(?P<file>(?:\d\d_[^/]+|lib|ops)/.*\.[ch])")
+_PLACE = re.compile(
+    r"^(?P<function>.+)\n(?:.*/)?(?P<file>(?:\d\d_[^/]+|lib|ops)/.*\.[ch]):(?P<line>\d+)", re.M
+)
+"""A function with its file and line, as addr2line prints them, in the project's sources."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A line of the project's sources that made a call."""
 
     file: str
@@ -69,56 +72,78 @@ class Call:
         return match["error"] if match else None
 
 
-@dataclass(frozen=True)
-class TaskEnd:
-    """The end of a task."""
+class TaskEnd(NamedTuple):
+    """The time and the reason of the end of a task."""
 
-    task: int
     time: float
     how: str
 
 
-Event = Call | TaskEnd
+class Request(BaseModel):
+    """A client's request and its result. Times are milliseconds since the scenario's start."""
+
+    number: int
+    """Counted from 1."""
+    port: int
+    """The client's port, which identifies the request in the trace."""
+    what: str
+    """The method and the path, for example "GET /guestbook"."""
+    begin: float
+    end: float
+    answer: str
+    """The status, or the reason why there is no status."""
 
 
-def parse(text: str) -> list[Event]:
-    """Return all events in order of their start. Lines in other formats are ignored."""
-    return sorted(
-        _events(text.splitlines()), key=lambda one: one.begin if isinstance(one, Call) else one.time
-    )
+class Trace(BaseModel):
+    """The calls of one server in a scenario, and the results of the clients."""
+
+    server: str
+    summary: str
+    """The server's one-line description."""
+    scenario: str
+    first: int
+    """The PID of the server's first process."""
+    redis_port: int
+    origin: float
+    """The scenario's start in seconds since the epoch."""
+    requests: list[Request]
+    calls: list[Call]
+    """In order of their start."""
+    ends: dict[int, TaskEnd]
+    """The ends of tasks, by number."""
 
 
-def _events(lines: Iterable[str]) -> Iterator[Event]:
+def parse(
+    text: str, sources: Mapping[str, Sequence[Source]] = {}
+) -> tuple[list[Call], dict[int, TaskEnd]]:
+    """Return all calls in order of their start, and the ends of tasks. Lines in other formats are
+    ignored. `sources`: the result of `sources_of`."""
+    calls: list[Call] = []
+    ends: dict[int, TaskEnd] = {}
     begun: dict[int, Call] = {}
     stack: list[Source] = []
-    for text in lines:
-        if source := _SOURCE.fullmatch(text):
-            place = source["file"], int(source["line"]), source["function"]
-            stack.append(Source(*place, source["text"] or ""))
-        elif line := _LINE.fullmatch(text):
-            event = _event(int(line["task"]), float(line["time"]), line["rest"], begun)
-            stack = event.stack if isinstance(event, Call) else []
-            if event is not None:
-                yield event
-    yield from begun.values()
+    for line in text.splitlines():
+        stack += sources.get(line, ())
+        if not (found := _LINE.fullmatch(line)):
+            continue
+        task, time, rest = int(found["task"]), float(found["time"]), found["rest"]
+        stack = []
+        if match := _ENDED.fullmatch(rest):
+            ends[task] = TaskEnd(time, match["how"])
+        elif match := _BEGUN.fullmatch(rest):
+            begun[task] = Call(task, time, None, match["name"], match["arguments"])
+        elif (match := _RESUMED.fullmatch(rest)) and task in begun:
+            call = begun.pop(task)
+            calls.append(_finished(call, f"{call.name}({call.arguments}{match['rest']}", stack))
+        elif match := _CALL.fullmatch(rest):
+            calls.append(_finished(Call(task, time, None, match["name"], ""), rest, stack))
+    return sorted([*calls, *begun.values()], key=lambda call: call.begin), ends
 
 
-def _event(task: int, time: float, rest: str, begun: dict[int, Call]) -> Event | None:
-    if match := _ENDED.fullmatch(rest):
-        return TaskEnd(task, time, match["how"])
-    if match := _BEGUN.fullmatch(rest):
-        begun[task] = Call(task, time, None, match["name"], match["arguments"])
-        return None
-    if match := _RESUMED.fullmatch(rest):
-        call = begun.pop(task, None)
-        return _finished(call, f"{call.name}({call.arguments}{match['rest']}") if call else None
-    if match := _CALL.fullmatch(rest):
-        return _finished(Call(task, time, None, match["name"], ""), rest)
-    return None
-
-
-def _finished(call: Call, text: str) -> Call:
-    """Complete the call with the arguments, result and duration of its line."""
+def _finished(call: Call, text: str, stack: list[Source]) -> Call:
+    """Complete the call with the arguments, result and duration of its line. The caller adds the
+    lines of its stack."""
+    call.stack = stack
     match = _CALL.fullmatch(text)
     if match:
         call.arguments, call.result = match["arguments"], match["result"]
@@ -132,54 +157,36 @@ def today(source: Source, lines: Sequence[str]) -> Source | None:
     same = [number for number, line in enumerate(lines, 1) if line.strip() == source.text]
     if not same or not source.text:
         return None
-    return replace(source, line=min(same, key=lambda number: abs(number - source.line)))
+    return source._replace(line=min(same, key=lambda number: abs(number - source.line)))
 
 
 @cache
-def lines_of(file: Path) -> list[str]:
-    """Return the lines of a source file; empty if the file does not exist."""
-    return file.read_text().splitlines() if file.exists() else []
+def lines_of(file: str) -> list[str]:
+    """Return the lines of a source file of the project; empty if the file does not exist."""
+    path = ROOT / file
+    return path.read_text().splitlines() if path.exists() else []
 
 
-def with_sources(text: str, executable: Path, root: Path) -> str:
-    """Return the trace with source lines below `root` in place of addresses, without other frames.
+def sources_of(text: str, executable: Path) -> dict[str, list[Source]]:
+    """Return for each line of a stack in the executable the project's source lines, innermost first
+    if functions are inlined.
 
     addr2line(1) finds the lines. Raises OSError if addr2line is not installed.
     """
-    stacks = {match["address"] for match in map(_STACK.fullmatch, text.splitlines()) if match}
-    known = _look_up(sorted(stacks), executable)
-    kept = []
-    for line in text.splitlines():
-        match = _STACK.fullmatch(line)
-        if match is None:
-            kept.append(line)
-        elif Path(match["file"]).name == executable.name:
-            for source in known.get(match["address"], []):
-                code = lines_of(root / source.file)[source.line - 1].strip()
-                kept.append(f" > {source.file}:{source.line} {source.function}| {code}")
-    return "\n".join(kept) + "\n"
-
-
-def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
-    """Return the project's source lines by address, innermost first if functions are inlined."""
+    ours = {
+        match[0]: match["address"]
+        for match in map(_STACK.fullmatch, text.splitlines())
+        if match and Path(match["file"]).name == executable.name
+    }
     # A stack has return addresses; the byte before a return address belongs to the call.
-    asked = "".join(f"{int(address, 16) - 1:#x}\n" for address in addresses)
-    said = subprocess.run(
-        ["addr2line", "-e", str(executable), "-a", "-f", "-i"],
-        input=asked,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    found: dict[str, list[Source]] = {}
-    current: list[Source] = []
-    lines = iter(said)
-    for first in lines:  # an address; or a function's name, then in `lines` its file and line
-        if first.startswith("0x"):
-            current = found.setdefault(f"{int(first, 16) + 1:#x}", [])
-            continue
-        file, _, line = next(lines).partition(" ")[0].rpartition(":")
-        ours = _OURS.fullmatch(file)
-        if ours and line.isdigit():
-            current.append(Source(ours["file"], int(line), first))
-    return found
+    asked = "".join(f"{int(address, 16) - 1:#x}\n" for address in ours.values())
+    command = ["addr2line", "-e", str(executable), "-a", "-f", "-i"]
+    said = subprocess.run(command, input=asked, capture_output=True, text=True, check=True).stdout
+    blocks = re.split(r"^0x.*\n", said, flags=re.MULTILINE)[1:]  # -a prints the addresses
+    found = ([*map(_source, _PLACE.finditer(block))] for block in blocks)
+    return dict(zip(ours, found, strict=True))
+
+
+def _source(place: re.Match[str]) -> Source:
+    file, line = place["file"], int(place["line"])
+    return Source(file, line, place["function"], lines_of(file)[line - 1].strip())

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from bench.book import directive, glossary
+from bench.book import directive, site
+from bench.book.course import SHEETS, sweep_words, table
 from bench.book.directive import NONE_YET, curve, sweeps
-from bench.book.expected import SHEETS, sweep_words, table
-from bench.book.render import new_lines, side_by_side, step
-from bench.book.source import NoSuchFunction, function, paragraphs, passages
+from bench.book.listing import (
+    NoSuchFunction,
+    function,
+    new_lines,
+    paragraphs,
+    passages,
+    side_by_side,
+    step,
+)
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.store import load
@@ -27,17 +34,15 @@ def test_a_file_falls_into_passages() -> None:
     found = passages(SOURCE)
     comments = [one.comment[:1] for one in found]
     assert comments == [["What it is about."], ["Says it."], ["Here."], []]
-    assert [one.first for one in found] == [7, 11, 13, 16]
-    lines = SOURCE.splitlines()
-    for one in found:
-        assert one.code == lines[one.first - 1 : one.first - 1 + len(one.code)]
+    assert [one.code.start for one in found] == [7, 11, 13, 16]
     assert [drawn for drawn, _ in paragraphs(found[0].comment)] == [False, True]
 
 
 def test_every_line_of_code_of_the_seven_is_shown_once() -> None:
     for file in sorted(ROOT.glob("[0-9][0-9]_*/main.c")):
         text = file.read_text()
-        shown = [line for one in passages(text) for line in one.code if line.strip()]
+        lines = text.splitlines()
+        shown = [lines[n - 1] for one in passages(text) for n in one.code if lines[n - 1].strip()]
         outside = re.sub(r"(?ms)^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", "", text)
         assert shown == [line for line in outside.splitlines() if line.strip()], file
 
@@ -106,12 +111,12 @@ def test_curve_is_of_the_newest_sweep_that_has_one(tmp_path: Path) -> None:
 
 
 def test_the_first_use_of_a_word_is_linked() -> None:
-    html = glossary.linked("<p><code>fork</code> A fork and a fork.</p>", {"fork": "f"}, "w.html")
+    html = site.linked("<p><code>fork</code> A fork and a fork.</p>", {"fork": "f"}, "w.html")
     assert html == '<p><code>fork</code> A <a class="word" href="w.html#f">fork</a> and a fork.</p>'
 
 
 def test_the_glossary_has_the_words_that_beginners_do_not_know() -> None:
-    words = set(glossary.words((ROOT / "docs" / "reference" / "glossary.md").read_text()))
+    words = set(site.words((ROOT / "docs" / "reference" / "glossary.md").read_text()))
     assert words >= {
         *("zombie", "backlog", "copy-on-write", "level-triggered", "request smuggling"),
         *("redis", "handler", "exchange"),

@@ -20,16 +20,8 @@ SOURCES = (
     *("lib/**/*.[ch]", "ops/*.[ch]", "[01][0-9]_*/*.[ch]", "baselines/*.[ch]", "course/own/*.c"),
 )
 NOT_OURS = {
-    *(
-        "SA_RESTART",
-        "SO_LINGER",
-        "SO_RCVBUF",
-        "TCP_MAXSEG",
-        "TIME_WAIT",
-        "epoll_pwait",
-        "io_uring_enter",
-    ),
-    *("io_uring_disabled", "select", "writelines"),
+    *("SA_RESTART", "SO_LINGER", "SO_RCVBUF", "TCP_MAXSEG", "TIME_WAIT", "epoll_pwait"),
+    *("io_uring_enter", "io_uring_disabled", "select", "writelines"),
 }
 """Names of the operating system or of a tool."""
 NAMED = re.compile(r"`(?:struct )?(\w+)(?:\(\))?`|\b([a-z]+(?:_[a-z]+)*)\(\)|\b([A-Z]+_[A-Z_]+)\b")

@@ -166,10 +166,6 @@ def test_the_first_server_needs_seven_system_calls() -> None:
     assert calls - set_up == {"socket", "bind", "listen", "accept", "read", "write", "close"}
 
 
-def test_each_server_ends_with_a_recipe() -> None:
-    assert set(RECIPES) == {folder.name for folder in ROOT.glob("[0-9][0-9]_*")}
-
-
 TRY = re.compile(r"^## Try it\n.*?^```sh\n(.*?)^```\n(.*?)(?=^(?:#|:: |<details)|\Z)", re.M | re.S)
 TRIES = {
     f"{chapter.stem}-{number}": exercise
@@ -192,7 +188,8 @@ def test_an_exercise_shows_what_it_promises(name: str) -> None:
     pytest.fail(f"{'; '.join(wrong)}\n{said}")
 
 
-def test_each_of_the_seven_has_an_exercise() -> None:
+def test_each_server_has_a_recipe_and_each_of_the_seven_an_exercise() -> None:
+    assert set(RECIPES) == {folder.name for folder in ROOT.glob("[0-9][0-9]_*")}
     numbers = {name[:2] for name in TRIES}
     assert {folder.name[:2] for folder in ROOT.glob("0[1-7]_*")} <= numbers
 

@@ -121,7 +121,8 @@ def test_an_unknown_option_is_reported_in_one_line(capsys: pytest.CaptureFixture
     [
         *(("07_epoll/main.c", True), ("lib/config.h", True), ("Makefile", True)),
         *((".ci/run", True), ("08_mine/main.c", False), ("notes/private", False)),
+        ("course/own/solution.c", False),
     ],
 )
 def test_a_copy_has_the_folders_of_the_project_only(name: str, copied: bool) -> None:
-    assert copying._is_own(name) == copied
+    assert copying.is_copied(name) == copied

@@ -202,8 +202,3 @@ def test_two_students_predict_and_the_lecturer_shows_it(serve: Serve, browser: B
         expect(one.get_by_role("heading")).to_contain_text("5,000 clients")
         expect(one.locator("[aria-pressed=true]")).to_have_count(0)
     assert served.live_answer("POST", "/live/room/ask/99") == 404
-
-
-def test_without_the_option_no_other_machine_is_heard(serve: Serve) -> None:
-    served = serve("epoll")
-    assert served.live_answer("POST", "/live/room/show") == 404

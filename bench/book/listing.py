@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""Make pieces of HTML: annotated source with marked new lines, and two files side by side."""
+"""C files as HTML: the whole file with its comments next to the code and with marked new lines; one
+function; two files or functions side by side."""
 
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from html import escape
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import CLexer
 
-from bench.book.source import Passage, code_alone, function, paragraphs, passages
-
+_COMMENT = re.compile(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", re.MULTILINE | re.DOTALL)
+"""A comment on lines of its own."""
+_DRAWN = re.compile(r"\S {3,}\S|[|+]--|--[+>]|^\s*\||\|\s*$")
+"""Characters that occur in a line of a drawing but not in a line of prose."""
 KEPT_AROUND = 2
 """The number of unchanged lines that are shown before and after a change."""
 ESSAY_FROM = 8
@@ -23,34 +27,102 @@ would be cut off."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
 """The minimum length of a run of unchanged lines whose middle is folded."""
 
+# ---- The parts of a C file ----
+
+
+@dataclass
+class Passage:
+    """A comment and its code; either may be empty."""
+
+    comment: list[str] = field(default_factory=list)
+    """The lines of the comment, without the comment signs."""
+    code: range = range(0)
+    """The numbers of the lines of code, from 1."""
+
+
+def passages(text: str) -> list[Passage]:
+    """Return the passages of a file in their order. A passage begins at a comment on lines of its
+    own, or after an empty line that follows a line `}` or `};`."""
+    comments = {text.count("\n", 0, one.start()) + 1: one[0] for one in _COMMENT.finditer(text)}
+    found, comment_end, before, splits = [Passage()], 0, "", False
+    for number, line in enumerate(text.splitlines(), 1):
+        if number in comments:
+            found.append(Passage(_bare(comments[number])))
+            comment_end = number + comments[number].count("\n")
+        elif not line.strip():
+            splits |= before in ("}", "};")
+        elif number > comment_end:
+            if splits and found[-1].code:
+                found.append(Passage())
+            found[-1].code = range(found[-1].code.start or number, number + 1)
+            splits = False
+        before = line
+    for passage in found:
+        if passage.comment and passage.comment[0].startswith("SPDX-License-Identifier"):
+            del passage.comment[0]
+    return [one for one in found if one.code or one.comment]
+
+
+def _bare(comment: str) -> list[str]:
+    """Return the lines of a comment without the comment signs."""
+    lines = (line.strip().removesuffix("*/").rstrip() for line in comment.splitlines())
+    words = "\n".join(re.sub(r"^(/\*+ ?|\*( |$))", "", line) for line in lines)
+    return words.strip("\n").splitlines()
+
+
+def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
+    """Return the comment's paragraphs; True means a drawing or a table, with unchanged lines."""
+    together: list[tuple[bool, list[str]]] = []
+    for has_words, group in groupby(comment, lambda line: bool(line.strip())):
+        lines = [*group]
+        drawn = any(_DRAWN.search(line) for line in lines)
+        if has_words and drawn and together and together[-1][0]:
+            together[-1][1].extend(["", *lines])
+        elif has_words:
+            together.append((drawn, lines))
+    return together
+
+
+class NoSuchFunction(LookupError):
+    """A chapter quotes a function that does not exist."""
+
+
+def function(text: str, name: str) -> tuple[int, int]:
+    """Return the numbers (from 1) of the first and the last line of a function with its comment.
+    Raises NoSuchFunction."""
+    lines = text.splitlines()
+    for place, line in enumerate(lines):
+        is_named = re.match(rf"^(?!\s)[\w\s*]*\b{re.escape(name)}\(", line)
+        # A declaration (of one or several lines) has a semicolon before any brace.
+        if is_named and not re.match(r"[^{]*;", "\n".join(lines[place:])) and "}" in lines[place:]:
+            begin = place
+            while begin > 0 and lines[begin - 1].strip() and lines[begin - 1] not in ("}", "};"):
+                begin -= 1
+            return begin + 1, lines.index("}", place) + 1
+    raise NoSuchFunction(name)
+
+
+# ---- HTML ----
 
 Pair = tuple[int | None, int | None]
 """The indices of a line of each file, to be shown side by side; None: no line on this side."""
 
 
-def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
+    """Yield (equal, pairs) for each run of consecutive pairs of lines that are all equal or all
+    different. A run of equal lines may be folded."""
     one, other = ([line.strip() for line in lines] for lines in (left, right))
-    return difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    for kind, begin, end, begin_right, end_right in blocks:
+        yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]
 
 
 def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
     """Return the numbers (from 1) of the lines in `after` that are not in `before`, without empty
     lines."""
-    return {
-        index + 1
-        for kind, _, _, begin, end in _blocks(before, after)
-        if kind != "equal"
-        for index in range(begin, end)
-        if after[index].strip()
-    }
-
-
-def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
-    """Yield (equal, pairs) for each run of consecutive pairs of lines that are all equal or all
-    different. A run of equal lines may be folded."""
-    for kind, *ends in _blocks(left, right):
-        begin, end, begin_right, end_right = ends
-        yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]
+    runs = side_by_side(before, after)
+    new = {place for equal, run in runs if not equal for _, place in run if place is not None}
+    return {place + 1 for place in new if after[place].strip()}
 
 
 def coloured(text: str) -> list[str]:
@@ -74,8 +146,7 @@ def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
     html = coloured(text)
     rows = []
     for passage in passages(text):
-        numbers = range(passage.first, passage.first + len(passage.code))
-        code = "".join(_numbered(n, html[n - 1], n in new) for n in numbers)
+        code = "".join(_numbered(n, html[n - 1], n in new) for n in passage.code)
         kind = " essay" if _is_essay(passage) else ""
         rows.append(
             f'<div class="passage{kind}"><div class="comment">{_prose(passage.comment)}</div>'
@@ -122,11 +193,11 @@ def step(
 def _code(text: str, name: str) -> list[tuple[str, str]]:
     """Return the lines (text, HTML) of a file's code, or of a function with the comments inside."""
     lines, html = text.splitlines(), coloured(text)
-    shown = [n for n, line in enumerate(code_alone(text)) if line is not None]
+    shown = [number for passage in passages(text) for number in passage.code]
     if name:
         first, last = function(text, name)
-        shown = [*range(next(n for n in shown if n + 1 >= first), last)]
-    return [(lines[n], _numbered(n + 1, html[n], new=False)) for n in shown]
+        shown = [*range(next(number for number in shown if number >= first), last + 1)]
+    return [(lines[n - 1], _numbered(n, html[n - 1], new=False)) for n in shown]
 
 
 def _folds(run: Sequence[Pair], same: bool) -> list[tuple[bool, Sequence[Pair]]]:

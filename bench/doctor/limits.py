@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from pydantic import BaseModel, ConfigDict
 
 from bench.host import kernel
 from bench.host.accounting import parent_of_groups
@@ -22,30 +23,39 @@ from bench.load.open_loop import OHA
 from bench.load.wrk import WRK
 from bench.records.conditions import Role, RunSpec
 from bench.records.environment import UNLIMITED, Finding, Limit, SystemLimits
+from bench.records.figures import Role
+from bench.records.plan import RunSpec
+from bench.records.values import tables_of
 
 SPARE_DESCRIPTORS = 64
 """The descriptors that ab and the servers need in addition to connections: standard input and
 output, the listening socket, public/, templates/, Redis, and files that servers keep open."""
-
-DROPPED = "excess connections are dropped; the client tries again after 1 s or more, or is reset"
-SYN_COOKIES_OFF = 0
-REUSE_NEVER, REUSE_ON_LOOPBACK = 0, 2
-ACCEPT_QUEUE_FIX = "sudo sysctl -w net.core.somaxconn=65535"
 TIME_WAIT_AMPLE = 600_000
 """Enough for 10,000 connections per second that stay in TIME_WAIT for 60 s each."""
-TIME_WAIT_FIX = f"sudo sysctl -w net.ipv4.tcp_max_tw_buckets={TIME_WAIT_AMPLE}"
+REUSED = {0: "never", 1: "always", 2: "on loopback"}
+"""The values of tcp_tw_reuse."""
 
-MATTER: dict[Role | None, set[Limit]] = {
-    None: set(Limit),
-    "load": {Limit.AB, Limit.DESCRIPTORS, Limit.PORTS, Limit.RESTING_PORTS},
-    "nginx": set(Limit) - {Limit.AB, Limit.DESCRIPTORS, Limit.TASKS},
-    "server": set(Limit) - {Limit.AB, Limit.PORTS, Limit.RESTING_PORTS},
-    "redis": set(),
-}
-"""The relevant limits of a host, by its role. A host needs ports only if it opens connections for
-the load, and an accept queue and TIME_WAIT entries only if it accepts them. The descriptor limit
-does not matter for nginx, which gets more workers instead. None: everything runs on one machine."""
 
+class LimitWords(BaseModel):
+    """The texts of a finding in limits.toml, see `Finding`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    """The value of a `Limit`, or HALF_OF_PORTS."""
+    limit: str
+    have: str
+    need: str
+    impossible: bool = False
+    consequence: str
+    fix: str
+    roles: tuple[Role, ...]
+
+
+LIMITS = tables_of(LimitWords, Path(__file__).with_name("limits.toml"))
+HALF_OF_PORTS = "half of the ports"
+ACCEPT_QUEUE_FIX = LIMITS[Limit.ACCEPT_QUEUE.value].fix
+TIME_WAIT_FIX = LIMITS[Limit.TIME_WAIT.value].fix
 
 HostLimits = tuple[str, Role | None, SystemLimits]
 """The name, the role and the limits of a host."""
@@ -76,120 +86,54 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
-    """Yield a finding for each limit that matters for a role; no `levels`: the limit suffices."""
-    for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
-        if finding.about in MATTER[role]:
-            yield finding
-
-
-def _of_clients(
-    runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
-) -> Iterator[Finding]:
-    """Yield a finding for each limit of the host that opens the connections."""
+    """Yield a finding for each limit that matters for a role (None: everything runs on one
+    machine); no `levels`: the limit suffices."""
     levels = sorted({run.connections for run in runs})
-    most, ports, ceiling = levels[-1], limits.ports, limits.ab_ceiling
     of_ab = sorted({run.of_ab for run in runs})
-    yield Finding(
-        about=Limit.AB,
-        limit="concurrency of ab",
-        have=number(ceiling),
-        need=f"{of_ab[-1]:,}",
-        levels=[level for level in of_ab if ceiling is not None and level > ceiling],
-        impossible=True,
-        consequence="ab rejects a higher concurrency",
-        fix=f"choose levels up to {number(ceiling)} with --levels",
-    )
-    need = most + SPARE_DESCRIPTORS
-    yield Finding(
-        about=Limit.DESCRIPTORS,
-        limit="open descriptors of a process",
-        have=number(limits.descriptors),
-        need=f"{need:,}",
-        levels=[level for level in levels if level + SPARE_DESCRIPTORS > limits.descriptors],
-        impossible=True,
-        consequence="neither ab nor an event server can hold that many connections",
-        fix=f"sudo prlimit --pid $$ --nofile={need}:{need}   (in this shell; then try again)",
-    )
-    none_left = [level for level in levels if level > ports]
-    yield Finding(
-        about=Limit.PORTS,
-        limit="ports for outgoing connections (ip_local_port_range)",
-        have=number(ports),
-        need=f"{2 * most:,}, so that half are free",
-        # connect() first tries every second port; if all these are in use, the search is slow.
-        levels=none_left or [level for level in levels if level > ports // 2],
-        impossible=bool(none_left),
-        consequence="ab cannot open that many connections to one address"
-        if none_left
-        else "if over half of the ports are in use, the search for a free port slows down ab",
-        fix='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
-    )
+    ended = [run.ended_connections(role) for run in runs]
+
+    def above(limit: int | None, known: Sequence[int] = levels) -> list[int]:
+        return [level for level in known if limit is not None and level > limit]
+
     # Without keep-alive, each request leaves a port of ab in TIME_WAIT for up to 60 s. With
     # tcp_tw_reuse (2: on loopback only), a new connection can use the port after 1 s.
-    many = [run for run in runs if run.requests > ports and not run.conditions.keep_alive]
-    no_use = {REUSE_NEVER} if role is None else {REUSE_NEVER, REUSE_ON_LOOPBACK}
-    names = {REUSE_NEVER: "never", 1: "always", REUSE_ON_LOOPBACK: "on loopback"}
-    reuse = names.get(limits.time_wait_reuse, "?")
-    yield Finding(
-        about=Limit.RESTING_PORTS,
-        limit="ports that may stay in TIME_WAIT for 60 s (tcp_tw_reuse)",
-        have=f"reused: {reuse}",
-        need=f"reuse, or {max(run.requests for run in runs):,} ports",
-        levels=sorted({run.connections for run in many if limits.time_wait_reuse in no_use}),
-        consequence="ab may run out of ports within a run",
-        fix="sudo sysctl -w net.ipv4.tcp_tw_reuse=1",
-    )
-
-
-def _of_servers(
-    runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None
-) -> Iterator[Finding]:
-    """Yield a finding for each limit of the host that accepts the connections."""
-    levels = sorted({run.connections for run in runs})
-    most = levels[-1]
-    yield Finding(
-        about=Limit.ACCEPT_QUEUE,
-        limit="accept queue (somaxconn)",
-        have=number(limits.somaxconn),
-        need=f"{most:,}",
-        levels=[level for level in levels if level > limits.somaxconn],
-        consequence=DROPPED,
-        fix=ACCEPT_QUEUE_FIX,
-    )
+    rests = limits.time_wait_reuse == 0 or (limits.time_wait_reuse == 2 and role is not None)
+    many = [run for run in runs if run.requests > limits.ports and not run.conditions.keep_alive]
     # Without SYN cookies, the kernel reserves a quarter of this queue for known peers. With SYN
     # cookies, this setting has no effect, because the length of the accept queue is the limit.
-    off = limits.syn_cookies == SYN_COOKIES_OFF
-    usable = limits.syn_backlog - limits.syn_backlog // 4
-    yield Finding(
-        about=Limit.HALF_OPEN,
-        limit="half-open connections (tcp_max_syn_backlog)",
-        have=f"{limits.syn_backlog:,}, SYN cookies {'off' if off else 'on'}",
-        need=f"{most * 4 // 3 + 1:,}, or SYN cookies",
-        levels=[level for level in levels if level > usable and off],
-        consequence=DROPPED,
-        fix="sudo sysctl -w net.ipv4.tcp_max_syn_backlog=65535",
-    )
-    ended = [run.ended_connections(role) for run in runs]
-    ample = min(sum(ended), TIME_WAIT_AMPLE)
-    memory = limits.time_wait_memory
-    yield Finding(
-        about=Limit.TIME_WAIT,
-        limit="connections in TIME_WAIT (tcp_max_tw_buckets)",
-        have=number(memory),
-        need=f"{max(ended):,} for a run; with {ample:,} no run has to wait",
-        levels=sorted({r.connections for r, n in zip(runs, ended, strict=True) if n > memory}),
-        consequence="the kernel drops excess entries, so a client may get a reset too early",
-        fix=TIME_WAIT_FIX,
-    )
-    yield Finding(
-        about=Limit.TASKS,
-        limit=f"processes and threads ({limits.tasks_name})",
-        have=number(limits.tasks),
-        need=f"{most:,} for a process or thread per connection",
-        levels=[level for level in levels if level > limits.tasks],
-        consequence="a server with one process or thread per connection cannot start all of them",
-        fix=limits.tasks_fix,
-    )
+    usable = None if limits.syn_cookies else limits.syn_backlog - limits.syn_backlog // 4
+    scarce = above(limits.ports)
+    dropped = zip(runs, ended, strict=True)
+    found = {
+        Limit.AB: above(limits.ab_ceiling, of_ab),
+        Limit.DESCRIPTORS: above(limits.descriptors - SPARE_DESCRIPTORS),
+        Limit.PORTS: scarce or above(limits.ports // 2),
+        Limit.RESTING_PORTS: sorted({run.connections for run in many if rests}),
+        Limit.ACCEPT_QUEUE: above(limits.somaxconn),
+        Limit.HALF_OPEN: above(usable),
+        Limit.TIME_WAIT: sorted({r.connections for r, n in dropped if n > limits.time_wait_memory}),
+        Limit.TASKS: above(limits.tasks),
+    }
+    values = {
+        **{name: value if isinstance(value, str) else number(value) for name, value in limits},
+        "most": levels[-1],
+        "of_ab": of_ab[-1],
+        "files": levels[-1] + SPARE_DESCRIPTORS,
+        "twice": 2 * levels[-1],
+        "reuse": REUSED.get(limits.time_wait_reuse, "?"),
+        "requests": max(run.requests for run in runs),
+        "cookies": "on" if limits.syn_cookies else "off",
+        "backlog": levels[-1] * 4 // 3 + 1,
+        "ended": max(ended),
+        "ample": min(sum(ended), TIME_WAIT_AMPLE),
+    }
+    for about, too_high in found.items():
+        half = about is Limit.PORTS and not scarce
+        words = LIMITS[HALF_OF_PORTS if half else about.value]
+        if role is None or role in words.roles:
+            texts = words.model_dump(include={"limit", "have", "need", "consequence", "fix"})
+            filled = {name: text.format_map(values) for name, text in texts.items()}
+            yield Finding(about=about, levels=too_high, impossible=words.impossible, **filled)
 
 
 def number(value: int | None) -> str:
@@ -237,6 +181,7 @@ def require_tools(by_oha: bool, by_wrk: bool) -> None:
 def look() -> Facts:
     """Measure the load of other programs for 0.5 s. Return all facts except `redis` and its URL."""
     busy, busiest = other_load()
+    redis = re.search(r"v=(\S+)", output_of(["redis-server", "--version"]))
     return Facts(
         cpus=len(os.sched_getaffinity(0)),
         governors=governors(),
@@ -245,7 +190,7 @@ def look() -> Facts:
         time_wait=resting.now if (resting := kernel.memory()) else None,
         conntrack=conntrack(),
         ab=AB.version(),
-        redis_server=redis_server_version(),
+        redis_server=f"redis-server {redis[1]}" if redis else None,
         oha=OHA.version(),
         groups=parent_of_groups(),
     )
@@ -259,21 +204,19 @@ def governors(cpus: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
 
 def other_load() -> tuple[float, str]:
     """Return the busy share of all CPUs, and the busiest process: `1234 (name)`."""
-    before = _process_times()
+
+    def used() -> dict[str, float]:
+        return {
+            f"{one.pid} ({one.info['name']})": one.info["cpu_percent"] or 0.0
+            for one in psutil.process_iter(["name", "cpu_percent"])
+            if one.pid != os.getpid()
+        }
+
+    used()  # `psutil` measures the CPU time of each process since the previous call
     busy = psutil.cpu_percent(BUSY_SECONDS) / 100
-    after = _process_times()
-    used = {pid: after[pid][1] - before[pid][1] for pid in before.keys() & after.keys()}
-    used.pop(os.getpid(), None)
-    most = max(used, key=lambda pid: used[pid], default=None)
-    return busy, f"{most} ({after[most][0]})" if most and used[most] > 0 else ""
-
-
-def _process_times() -> dict[int, tuple[str, float]]:
-    found = {}
-    for process in psutil.process_iter(["name", "cpu_times"]):
-        if times := process.info["cpu_times"]:
-            found[process.pid] = (process.info["name"], times.user + times.system)
-    return found
+    found = used()
+    busiest = max(found, key=lambda name: found[name])
+    return busy, busiest if found[busiest] else ""
 
 
 def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int] | None:
@@ -281,9 +224,3 @@ def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int]
     now = text_of(folder / "nf_conntrack_count").strip()
     most = text_of(folder / "nf_conntrack_max").strip()
     return (int(now), int(most)) if now.isdigit() and most.isdigit() else None
-
-
-def redis_server_version() -> str | None:
-    """Return the version of redis-server; None if redis-server is not installed."""
-    match = re.search(r"v=(\S+)", output_of(["redis-server", "--version"]))
-    return f"redis-server {match[1]}" if match else None

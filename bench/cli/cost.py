@@ -38,7 +38,9 @@ def run(words: Sequence[str]) -> int:
         one.model_copy(update=only if "without" in one.varied else {}) for one in wanted.measure
     ]
     if not chosen.no_experiments:
-        entries += [one.closed() for name in CHANGES for one in study(name).measure]
+        closed = {"mode": "closed"}
+        changes = [one for name in CHANGES for one in study(name).measure]
+        entries += [one.model_copy(update=closed) for one in changes]
     (found,), _ = narrowed([wanted.model_copy(update={"measure": tuple(entries)})], chosen)
     done = measured([found], chosen, ("cost", *words), concludes=False)
     if done.folder is not None:

@@ -114,8 +114,8 @@ def narrowed(
     known = [name for one in studies for name in one.part_names()]
     found, reasons = [], []
     for one in studies:
-        sized = one.resized(given.get("requests"), given.get("runs"), given.get("concurrency"))
-        left, why = sized.narrowed(each_of("part", only, known), servers)
+        size = (given.get(name) for name in ("requests", "runs", "concurrency"))
+        left, why = one.narrowed(each_of("part", only, known), servers, *size)
         found.append(left)
         reasons += why
     for reason in reasons:

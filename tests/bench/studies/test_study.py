@@ -83,7 +83,8 @@ def test_the_numbers_of_the_command_line(file: Path) -> None:
     file.write_text(
         more.replace("levels = [10, 20]\nkeep_alive = [false, true]\n\n[[expect", "[[expect", 2)
     )
-    own, usual = study(str(file)).resized(requests=50, runs=1, level=70).parts(full=False)
+    found, _ = study(str(file)).narrowed(requests=50, runs=1, level=70)
+    own, usual = found.parts(full=False)
     assert (own.runs, own.requests, own.levels) == (1, 50, (50,))
     assert (usual.runs, usual.requests, usual.levels) == (1, 50, (50,))
 

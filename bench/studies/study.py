@@ -143,9 +143,9 @@ class DeclaredStudy(StudyWords, Size):
         return tuple(dict.fromkeys(x for one in self.measure for x in one.subjects(self.chosen)))
 
     @property
-    def level(self) -> int | None:
-        """Return the first number of connections of the study."""
-        return self.levels[0] if self.levels else None
+    def usual(self) -> tuple[int | None, int | None, int | None]:
+        """Return the study's numbers of runs, requests and connections (the first level)."""
+        return self.runs, self.requests, self.levels[0] if self.levels else None
 
     @property
     def profiles(self) -> bool:

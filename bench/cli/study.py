@@ -33,12 +33,15 @@ Missing reference servers are installed. If an installation fails, the server is
 reason is printed."""
 
 
-USUAL = {
-    **dict.fromkeys(("requests", "runs", "concurrency", "hosts")),
+USUAL: dict[str, object] = {
     "only": [],
     "servers": [],
+    "requests": None,
+    "runs": None,
+    "concurrency": None,
     "full": False,
     "stacks": "auto",
+    "hosts": None,
     "programs": ROOT,
 }
 """The values of the options that a command lacks."""

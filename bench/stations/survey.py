@@ -17,6 +17,13 @@ from bench.subjects import declared
 from bench.subjects.subject import Subject, select
 
 
+def require_tools(by_oha: bool, by_wrk: bool) -> None:
+    """Raise UserError if a needed load generator is not installed."""
+    for tool, needed in ((AB, True), (WRK, by_wrk), (OHA, by_oha)):
+        if needed:
+            tool.require()
+
+
 def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:
     """Return the report on this host. For the arguments, see `LocalStation.survey`."""
     left_out: dict[str, str] = {}

@@ -13,8 +13,16 @@ import pytest
 from rich.console import Console
 
 from bench.cli.main import main
-from bench.doctor.doctor import GROUPS_FIX, examine, show
-from bench.doctor.limits import Facts, assess, governors, look, why_impossible
+from bench.doctor.doctor import (
+    GROUPS_FIX,
+    Facts,
+    assess,
+    examine,
+    governors,
+    look,
+    show,
+    why_impossible,
+)
 from bench.host.machine import own_folders, read_limits, usable_ports
 from bench.records.conditions import Balancer, Conditions, Plan, Role, RunSpec
 from bench.records.environment import UNLIMITED, DoctorLine, Finding, Limit, SystemLimits

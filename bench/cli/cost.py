@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.cli.report import existing
 from bench.cli.study import measured
 from bench.host.project import ROOT
 from bench.readers.console import Table, console, paragraphs, say
@@ -79,7 +80,7 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
     what = "write the document to FILE and its data to a *.json file in the same folder"
     add("--markdown", type=Path, metavar="FILE", help=what)
     add_results(parser, ROOT / "results")
-    add("--read", type=Path, metavar="FOLDER", help="read these results, do not measure")
+    add("--read", type=existing, metavar="FOLDER", help="read these results, do not measure")
     return parser
 
 

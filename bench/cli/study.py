@@ -33,20 +33,6 @@ Missing reference servers are installed. If an installation fails, the server is
 reason is printed."""
 
 
-USUAL: dict[str, object] = {
-    "only": [],
-    "servers": [],
-    "requests": None,
-    "runs": None,
-    "concurrency": None,
-    "full": False,
-    "stacks": "auto",
-    "hosts": None,
-    "programs": ROOT,
-}
-"""The values of the options that a command lacks."""
-
-
 def run(words: Sequence[str]) -> int:
     """Run `zerohttpd run`. Return the exit status. Raises UserError."""
     parser = Parser(prog="zerohttpd run", description=RUN)
@@ -119,10 +105,10 @@ def perform(
 ) -> int:
     """Measure studies and show whether they meet their expectations. Return the exit status."""
     done, gone = measured(studies, chosen, command, not_wanted)
-    options = USUAL | vars(chosen)
+    only, servers = (vars(chosen).get(name) for name in ("only", "servers"))
     expected = [each for one in studies for each in one.expect]
-    status = finish(done, expected, every=not (options["only"] or options["servers"]))
-    return 1 if options["only"] and gone else status
+    status = finish(done, expected, every=not (only or servers))
+    return 1 if only and gone else status
 
 
 def measured(
@@ -135,22 +121,22 @@ def measured(
     """Make all measurements of the studies, with the chosen sizes, parts and servers, as one sweep.
     Return its end, and whether a part was skipped because it has no server; print the reasons.
     Raises UserError."""
-    given = argparse.Namespace(**USUAL | vars(chosen))
-    only = each_of("part", words_of(given.only), [x for one in studies for x in one.part_names()])
-    size = (given.requests, given.runs, given.concurrency)
-    narrowed = [one.narrowed(only, words_of(given.servers), *size) for one in studies]
+    given = vars(chosen).get  # most commands lack some of the options
+    only = each_of("part", words_of(given("only")), [x for s in studies for x in s.part_names()])
+    size = [given(name) for name in ("requests", "runs", "concurrency")]
+    narrowed = [one.narrowed(only, words_of(given("servers")), *size) for one in studies]
     reasons = [reason for _, each in narrowed for reason in each]
     for reason in reasons:
         say(console(), reason, "yellow")
-    wanted, why = profiled([one for one, _ in narrowed], given.stacks)
+    wanted, why = profiled([one for one, _ in narrowed], given("stacks") or "auto")
     if why:
         say(console(), f"Functions: {why}")
     options = SweepOptions(
-        parts=parts_of(wanted, given.full),
-        results=given.results,
-        hosts=given.hosts,
+        parts=parts_of(wanted, bool(given("full"))),
+        results=chosen.results,
+        hosts=given("hosts"),
         command=tuple(command),
-        programs=given.programs.resolve(),
+        programs=(given("programs") or ROOT).resolve(),
         studies=wanted,
         not_wanted=not_wanted,
         concludes=concludes,

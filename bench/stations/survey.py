@@ -12,6 +12,7 @@ from bench.load.ab import AB
 from bench.load.open_loop import OHA
 from bench.load.wrk import WRK
 from bench.records.environment import SubjectVersions, Versions
+from bench.records.results import Peer
 from bench.stations.orders import Surveyed
 from bench.subjects import declared
 from bench.subjects.subject import Subject, select
@@ -28,12 +29,13 @@ def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:
     """Return the report on this host. For the arguments, see `LocalStation.survey`."""
     left_out: dict[str, str] = {}
     found = select(subjects, programs_at, left_out if some else None) if subjects else []
+    references = [declared.reference(s.name) for s in found if s.kind == "reference"]
     return Surveyed(
         host=machine.describe_host(Host()),
         limits=read_limits(),
         subjects=found,
         left_out=left_out,
-        peers={s.name: declared.peer(s.name) for s in found if s.kind == "reference"},
+        peers={s.name: Peer.model_validate(s, from_attributes=True) for s in references},
         versions=versions_of(found),
         nginx=programs.first_line(["nginx", "-v"]),
     )

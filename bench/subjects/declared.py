@@ -18,7 +18,6 @@ from bench.host.process import last_line
 from bench.host.programs import completed, find_program
 from bench.host.project import ROOT, declaration
 from bench.records.errors import UserError
-from bench.records.results import Peer
 
 REFERENCES = ROOT / "bench" / "references"
 BUILD = ROOT / "build" / "references"
@@ -183,8 +182,3 @@ def limits_of(config: str) -> dict[str, str]:
 def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
     """Return the texts, with a value in place of each known @WORD@."""
     return [_WORD.sub(lambda match: words.get(match[1], match[0]), text) for text in texts]
-
-
-def peer(name: str) -> Peer:
-    """Return the declaration of a reference server, for the results."""
-    return Peer.model_validate(reference(name).model_dump(include=set(Peer.model_fields)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.project import ROOT
-from bench.records.conditions import Conditions
+from bench.records.conditions import FROM_VALUES, Conditions
 from bench.records.errors import UserError
 from bench.records.values import toml_of
 from bench.records.workloads import WORKLOADS
@@ -56,27 +56,14 @@ def test_a_baseline_asks_redis_what_the_workload_wants(baseline: Subject) -> Non
         assert sum(ask.startswith("RPUSH ") for ask in asks) == WORKLOADS[name].remarks
 
 
-def test_conditions_that_a_baseline_supports(baseline: Subject) -> None:
-    assert baseline.can(Conditions("guestbook", keep_alive=True))
-    assert not baseline.can(Conditions("sorted")), "workloads that only compute have no baseline"
-    assert not baseline.can(Conditions("/any"))
-    assert not baseline.can(Conditions("redirect", keep_alive=True, idle=10))
-    assert not baseline.can(Conditions("redirect", mode="counted")), "a baseline lacks the option"
-    assert not baseline.can(Conditions("redirect", change="lock")), "baselines are not changed"
-
-
-def test_a_server_that_always_closes_has_no_idle_connections() -> None:
-    by_name = {name: server_subject(name, ROOT / name) for name in discover()}
-    assert by_name["epoll"].can(Conditions("guestbook", idle=1000))
-    assert by_name["iterative"].can(Conditions("guestbook"))
-    assert not by_name["iterative"].can(Conditions("guestbook", keep_alive=True))
-    assert not by_name["iterative"].can(Conditions("guestbook", idle=1000))
-
-
-def test_workers_vary_only_for_servers_with_workers() -> None:
-    ten = Conditions("guestbook", workers=10)
-    able = [name for name in discover() if server_subject(name, ROOT / name).can(ten)]
-    assert able == ["preforking", "prethreading", "multicore"]
+@pytest.mark.parametrize(("able", "unable", "conditions"), CASES["supported"])
+def test_conditions_that_a_server_supports(
+    baseline: Subject, able: str, unable: str, conditions: dict[str, object]
+) -> None:
+    servers = {name: server_subject(name, ROOT / name) for name in discover()}
+    known, asked = servers | {"baseline": baseline}, FROM_VALUES.validate_python(conditions)
+    assert all(known[name].can(asked) for name in able.split())
+    assert not any(known[name].can(asked) for name in unable.split())
 
 
 @pytest.mark.parametrize(("url", "where", "greetings"), CASES["redis"])

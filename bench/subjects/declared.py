@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bench.host.process import last_line
 from bench.host.programs import completed, find_program
@@ -93,8 +93,9 @@ class Reference(BaseModel):
     architecture: str | None = None
     resembles: tuple[str, ...]
     how: str
-    settings: tuple[str, ...] = ()
-    serving: Serving | None = None
+    settings: tuple[str, ...] = Field(min_length=1)
+    """A line for each changed setting; without changes, a line says so."""
+    serving: Serving
 
     @model_validator(mode="after")
     def _complete(self) -> "Reference":

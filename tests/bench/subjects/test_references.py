@@ -207,8 +207,6 @@ def await_pool(peer: Peer, processes: int) -> None:
 
 
 def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
-    if peer.said.serving is None:
-        pytest.skip("the declaration has no `serving`")
     (few, many), (least, most) = peer.said.serving.processes, peer.said.serving.threads
     await_pool(peer, few)
     seen = serve(peer)
@@ -218,8 +216,6 @@ def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
 
 def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
     skip_unless_traceable()
-    if peer.said.serving is None:
-        pytest.skip("the declaration has no `serving`")
     await_pool(peer, peer.said.serving.processes[0])
     tracer = Tracer(peer.server.pids(), SignalWatch())
     try:
@@ -260,20 +256,17 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def of_several_processes() -> list[tuple[str, int]]:
-    said = {name: reference(name).serving for name in names()}
-    found = {name: serving.processes[0] for name, serving in said.items() if serving}
-    return [(name, processes) for name, processes in found.items() if processes > 1]
+PROCESSES = {name: reference(name).serving.processes[0] for name in names()}
 
 
-@pytest.mark.parametrize(("name", "processes"), of_several_processes())
-def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes: int) -> None:
+@pytest.mark.parametrize("name", [name for name in names() if PROCESSES[name] > 1])
+def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str) -> None:
     try:
         reference(name).prepare()
     except LeftOut as reason:
         pytest.skip(str(reason))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
-        words = [sys.executable, "-c", DYING, name, folder, str(processes)]
+        words = [sys.executable, "-c", DYING, name, folder, str(PROCESSES[name])]
         died = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
         assert died.returncode == -signal.SIGKILL, died.stderr
         session = int(died.stdout)

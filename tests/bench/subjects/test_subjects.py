@@ -190,8 +190,6 @@ def test_each_reference_server_is_declared_completely(name: str) -> None:
     assert set(said.workloads) <= set(WORKLOADS)
     assert set(said.resembles) <= set(discover())
     assert said.architecture is None or said.architecture in discover()
-    assert said.settings, "each changed setting has a line; without changes, a line says so"
-    assert said.serving, "numbers of processes, threads and calls"
     for file in said.files:
         assert (said.folder / file).is_file()
 

@@ -14,8 +14,7 @@ from bench.load.wrk import WRK
 from bench.records.environment import SubjectVersions, Versions
 from bench.records.results import Peer
 from bench.stations.orders import Surveyed
-from bench.subjects import declared
-from bench.subjects.subject import Subject, select
+from bench.subjects.subject import OUR_BUILD, Subject, fill, reference, select
 
 
 def require_tools(by_oha: bool, by_wrk: bool) -> None:
@@ -29,7 +28,7 @@ def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:
     """Return the report on this host. For the arguments, see `LocalStation.survey`."""
     left_out: dict[str, str] = {}
     found = select(subjects, programs_at, left_out if some else None) if subjects else []
-    references = [declared.reference(s.name) for s in found if s.kind == "reference"]
+    references = [reference(s.name) for s in found if s.kind == "reference"]
     return Surveyed(
         host=machine.describe_host(Host()),
         limits=read_limits(),
@@ -57,12 +56,11 @@ def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
     """Return the versions of the servers under test and their compilers."""
     subjects = list(subjects)
     servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
-    references = [declared.reference(s.name) for s in subjects if s.kind == "reference"]
+    references = [reference(s.name) for s in subjects if s.kind == "reference"]
     return SubjectVersions(
         servers={name: programs.first_line([str(path), "--version"]) for name, path in servers},
         references={
-            one.name: programs.first_line(declared.fill(one.version, declared.OUR_BUILD))
-            for one in references
+            one.name: programs.first_line(fill(one.version, OUR_BUILD)) for one in references
         },
         compilers={name: programs.compiler_of(path) for name, path in servers},
     )

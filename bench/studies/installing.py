@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 
 from bench.host.programs import find_program
 from bench.host.project import ROOT
-from bench.subjects import declared
+from bench.subjects.subject import Reference, reference, reference_names
 
 ASK_ABOVE = 100_000_000
 """Bytes: a larger download needs the user's consent."""
@@ -55,8 +55,8 @@ def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[st
     return {name: each for name, each in found.items() if each}
 
 
-def _references(subjects: Iterable[str]) -> list[declared.Reference]:
-    return [declared.reference(name) for name in subjects if name in declared.names()]
+def _references(subjects: Iterable[str]) -> list[Reference]:
+    return [reference(name) for name in subjects if name in reference_names()]
 
 
 def install(

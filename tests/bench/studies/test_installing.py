@@ -12,7 +12,7 @@ from bench.host.project import ROOT
 from bench.records.results import Results
 from bench.studies import installing
 from bench.studies.study import study
-from bench.subjects import declared
+from bench.subjects.subject import REFERENCES, Reference, reference, reference_names
 from bench.sweep import sweep
 
 URIS = """\
@@ -154,29 +154,29 @@ def test_large_downloads_of_builds_need_permission(
 
 
 def test_a_server_that_is_built_already_downloads_nothing(tmp_path: Path) -> None:
-    one = declared.reference("go")
+    one = reference("go")
     known = [{"what": "a", "megabytes": 1, "there": ["test", "-e", "a"]},
              {"what": "b", "megabytes": 2.5, "there": ["no-such-program"]}]  # fmt: skip
     changed = {"fetches": known, "folder": tmp_path}
-    reference = declared.Reference.model_validate({**one.model_dump(), **changed})
-    assert reference.to_fetch() == {"a": 1, "b": 2.5}
+    other = Reference.model_validate({**one.model_dump(), **changed})
+    assert other.to_fetch() == {"a": 1, "b": 2.5}
     (tmp_path / "a").touch()
-    assert reference.to_fetch() == {"b": 2.5}
+    assert other.to_fetch() == {"b": 2.5}
 
 
 def test_a_server_that_cannot_be_built_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(declared.Reference, "to_fetch", lambda one: {"all": 1.0})
-    monkeypatch.setattr(declared.Reference, "lacks", lambda one: one.name != "go")
+    monkeypatch.setattr(Reference, "to_fetch", lambda one: {"all": 1.0})
+    monkeypatch.setattr(Reference, "lacks", lambda one: one.name != "go")
     subjects = ["epoll", "nginx", "go", "node", "java"]
     assert set(installing.builds(subjects, {"java"})) == {"go", "java"}
 
 
-@pytest.mark.parametrize("name", declared.names())
+@pytest.mark.parametrize("name", reference_names())
 def test_a_build_with_a_list_of_downloads_shows_their_size(name: str) -> None:
-    said = declared.reference(name)
+    said = reference(name)
     words = " ".join(said.build)
     where = re.search(r"\.\./([\w-]+)", words)
-    folder = declared.REFERENCES / (where[1] if where else name)
+    folder = REFERENCES / (where[1] if where else name)
     lists = [
         each for each in ("go.sum", "package-lock.json", "pom.xml") if (folder / each).exists()
     ]

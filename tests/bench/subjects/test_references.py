@@ -26,9 +26,15 @@ from bench.services.redis_server import PrivateRedis, connect
 from bench.stations.footprint import look_at
 from bench.stations.orders import Weight
 from bench.stations.sampling import Tracer
-from bench.subjects.declared import LeftOut, Reference, names, reference
 from bench.subjects.running import RunningServer
-from bench.subjects.subject import reference_subject, server_subject
+from bench.subjects.subject import (
+    LeftOut,
+    Reference,
+    reference,
+    reference_names,
+    reference_subject,
+    server_subject,
+)
 from tests.e2e.processes import kill_session, living
 from tests.e2e.timing import wait_until
 from tests.e2e.tracing import native, skip_unless_traceable
@@ -94,7 +100,7 @@ def epoll(redis_url: str) -> Iterator[RunningServer]:
         yield server
 
 
-@pytest.fixture(scope="module", params=names())
+@pytest.fixture(scope="module", params=reference_names())
 def peer(request: pytest.FixtureRequest, epoll: RunningServer, redis_url: str) -> Iterator[Peer]:
     with found(request.param, redis_url) as server, connect(redis_url) as store:
         yield Peer(reference(request.param), server, epoll, store)
@@ -256,10 +262,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-PROCESSES = {name: reference(name).serving.processes[0] for name in names()}
+PROCESSES = {name: reference(name).serving.processes[0] for name in reference_names()}
 
 
-@pytest.mark.parametrize("name", [name for name in names() if PROCESSES[name] > 1])
+@pytest.mark.parametrize("name", [name for name in reference_names() if PROCESSES[name] > 1])
 def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str) -> None:
     try:
         reference(name).prepare()
@@ -276,7 +282,7 @@ def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str) -> None:
             kill_session(session)
 
 
-WITH_REDIS = [name for name in names() if "guestbook" in reference(name).workloads]
+WITH_REDIS = [name for name in reference_names() if "guestbook" in reference(name).workloads]
 
 
 @pytest.mark.parametrize("name", WITH_REDIS)

@@ -11,17 +11,20 @@ from bench.records.conditions import FROM_VALUES, Conditions
 from bench.records.errors import UserError
 from bench.records.values import toml_of
 from bench.records.workloads import WORKLOADS
-from bench.subjects import declared
-from bench.subjects.declared import LeftOut, fill, limits_of
 from bench.subjects.running import statistics_in, url_in
 from bench.subjects.subject import (
     BASELINE_ASKS,
+    LeftOut,
     Place,
     Subject,
     baseline_subject,
     discover,
+    fill,
     known_names,
+    limits_of,
     redis_for_baseline,
+    reference,
+    reference_names,
     select,
     server_subject,
 )
@@ -149,14 +152,14 @@ def parent(tmp_path: Path) -> Path:
 
 
 def test_a_reference_is_declared_in_a_file(parent: Path, tmp_path: Path) -> None:
-    reference = declared.reference("my-own", parent)
-    reference.prepare()
-    assert reference.workloads == ("redirect",)
-    assert reference.architecture == "epoll"
-    words = {"ADDRESS": "10.0.0.1", "PORT": "80", "REDIS_URL": "redis://h"}
-    program, *rest = reference.command_line(tmp_path, words)
+    said = reference("my-own", parent)
+    said.prepare()
+    assert said.workloads == ("redirect",)
+    assert said.architecture == "epoll"
+    where = place(folder=tmp_path, address="127.0.0.2", port=80, redis_url="redis://h")
+    program, *rest = said.command_line(where)
     assert program.endswith("/sh")
-    assert rest == [f"{tmp_path}/run", "10.0.0.1:80", "redis://h", "@UNKNOWN@"]
+    assert rest == [f"{tmp_path}/run", "127.0.0.2:80", "redis://h", "@UNKNOWN@"]
     assert (tmp_path / "run").read_text() == "backlog 65535 for a@b.example"
 
 
@@ -165,12 +168,12 @@ def test_a_reference_server_that_is_not_available(parent: Path) -> None:
     for programs in ('["no-such-program"]', f'["sh", "{file.parent}/no-such-*.so"]'):
         file.write_text(TOML.replace('["sh"]', programs))
         with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
-            declared.reference("my-own", parent).prepare()
+            reference("my-own", parent).prepare()
     (file.parent / "no-such-module.so").touch()
-    declared.reference("my-own", parent).prepare()
+    reference("my-own", parent).prepare()
     file.write_text(TOML + 'build = ["sh", "-c", "echo no luck >&2; exit 3"]\n')
     with pytest.raises(LeftOut, match=r"its build failed \(no luck\); it needs a shell"):
-        declared.reference("my-own", parent).prepare()
+        reference("my-own", parent).prepare()
 
 
 @pytest.mark.parametrize(("before", "after", "complaint"), CASES["incomplete"])
@@ -181,12 +184,12 @@ def test_a_declaration_that_is_not_complete(
     assert before in TOML
     file.write_text(TOML.replace(before, after))
     with pytest.raises(UserError, match=complaint):
-        declared.reference("my-own", parent)
+        reference("my-own", parent)
 
 
-@pytest.mark.parametrize("name", declared.names())
+@pytest.mark.parametrize("name", reference_names())
 def test_each_reference_server_is_declared_completely(name: str) -> None:
-    said = declared.reference(name)
+    said = reference(name)
     assert set(said.workloads) <= set(WORKLOADS)
     assert set(said.resembles) <= set(discover())
     assert said.architecture is None or said.architecture in discover()

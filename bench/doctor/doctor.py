@@ -23,9 +23,8 @@ from bench.host.programs import output_of
 from bench.load.ab import AB, concurrency_ceiling
 from bench.load.open_loop import OHA
 from bench.readers.console import Table, say
+from bench.records.conditions import Role, RunSpec
 from bench.records.environment import UNLIMITED, DoctorLine, Finding, Limit, State, SystemLimits
-from bench.records.figures import Role
-from bench.records.plan import RunSpec
 from bench.records.values import tables_of
 from bench.services.redis_server import RunRedis
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.cli.study import measured, narrowed
+from bench.cli.report import existing
+from bench.cli.study import measured
 from bench.host.project import ROOT
 from bench.readers.console import Table, console, paragraphs, say
 from bench.readers.cost import Difference, differences
@@ -38,9 +39,11 @@ def run(words: Sequence[str]) -> int:
         one.model_copy(update=only if "without" in one.varied else {}) for one in wanted.measure
     ]
     if not chosen.no_experiments:
-        entries += [one.closed() for name in CHANGES for one in study(name).measure]
-    (found,), _ = narrowed([wanted.model_copy(update={"measure": tuple(entries)})], chosen)
-    done = measured([found], chosen, ("cost", *words), concludes=False)
+        closed = {"mode": "closed"}
+        changes = [one for name in CHANGES for one in study(name).measure]
+        entries += [one.model_copy(update=closed) for one in changes]
+    wanted = wanted.model_copy(update={"measure": tuple(entries)})
+    done, _ = measured([wanted], chosen, ("cost", *words), concludes=False)
     if done.folder is not None:
         finish(done.folder, chosen.markdown)
     return done.status
@@ -65,7 +68,7 @@ def finish(source: Path, document: Path | None) -> None:
 def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
     parser = Parser(prog="zerohttpd cost", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
-    add_size(parser, wanted.runs, wanted.requests, wanted.level)
+    add_size(parser, *wanted.usual)
     only = "measure only these servers (default all)"
     add("--servers", nargs="+", metavar="NAME", default=[], help=only)
     without = "disable the optimisations of this server, one by one (default %(default)s)"
@@ -77,7 +80,7 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
     what = "write the document to FILE and its data to a *.json file in the same folder"
     add("--markdown", type=Path, metavar="FILE", help=what)
     add_results(parser, ROOT / "results")
-    add("--read", type=Path, metavar="FOLDER", help="read these results, do not measure")
+    add("--read", type=existing, metavar="FOLDER", help="read these results, do not measure")
     return parser
 
 
@@ -87,8 +90,7 @@ def experiment(words: Sequence[str]) -> int:
     parser = Parser(prog="zerohttpd experiment", description=what)
     known = f"one of {', '.join(CHANGES)}; without a name: list all experiments"
     parser.add_argument("name", nargs="?", help=known)
-    usual = study(next(iter(CHANGES)))
-    add_size(parser, usual.runs, usual.requests, usual.level)
+    add_size(parser, *study(next(iter(CHANGES))).usual)
     add_results(parser, ROOT / "results")
     options, out = parser.parse_args(words), console()
     if options.name is None:
@@ -97,8 +99,7 @@ def experiment(words: Sequence[str]) -> int:
         return 0
     chosen = study(one_of("experiment", options.name, CHANGES))
     say(out, f"{chosen.title}\n\n{paragraphs(chosen.question)}\n")
-    (found,), _ = narrowed([chosen], options)
-    done = measured([found], options, ("experiment", *words), concludes=False)
+    done, _ = measured([chosen], options, ("experiment", *words), concludes=False)
     if done.folder is not None:
         show(differences(store.load(done.folder), "change"), chosen, out)
     return done.status

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from bench.doctor import doctor, limits
+from bench.doctor import doctor
 from bench.readers.console import console
 from bench.records.environment import NOT_WELL, DoctorLine
 from bench.records.values import Parser
@@ -28,7 +28,7 @@ def run(words: Sequence[str]) -> int:
     subjects = select(options.subjects, options.programs, unbuilt=unbuilt)
     runs = plan_runs(options.parts, subjects).runs
     redis = ExistingRedis(options.redis) if options.redis else None
-    lines = doctor.diagnose(runs, limits.look(), redis).lines
+    lines = doctor.diagnose(runs, doctor.look(), redis).lines
     if unbuilt:  # the doctor needs no executable
         have, need = f"not built: {', '.join(unbuilt)}", "built before a sweep"
         fix = f"{make_command(unbuilt)}   (make bench also does this)"

@@ -12,6 +12,14 @@ from bench.records.store import load
 from bench.records.values import Parser, positive, value_of, words_of
 
 
+def existing(text: str) -> Path:
+    """Return the path of stored results. Raises UserError if it does not exist."""
+    if not Path(text).exists():
+        give = "give the folder of a sweep, e.g. results/2026-11-25_12-30-00"
+        raise UserError(f"the file or folder {text} does not exist; {give}")
+    return Path(text)
+
+
 def compared(words: Sequence[str]) -> int:
     """Compare two sweeps. Return the exit status. Raises UserError."""
     parser = Parser(
@@ -20,22 +28,12 @@ def compared(words: Sequence[str]) -> int:
         "Exit status: 0 no change, 1 a change or a disturbed sweep.",
     )
     for name in ("before", "after"):
-        parser.add_argument(name, type=Path, help="a results.json, or its folder")
+        parser.add_argument(name, type=existing, help="a results.json, or its folder")
     chosen = parser.parse_args(words)
-    for results in (chosen.before, chosen.after):
-        _require(results, EXAMPLE)
     return compare(chosen.before, chosen.after, console())
 
 
-EXAMPLE = "results/2026-11-25_12-30-00"
 FLEETS = "4,40,400"
-
-
-def _require(results: Path, example: str) -> None:
-    """Raise UserError with an example if the results do not exist."""
-    if not results.exists():
-        give = f"give the folder of a sweep, e.g. {example}"
-        raise UserError(f"the file or folder {results} does not exist; {give}")
 
 
 def run(words: Sequence[str]) -> int:
@@ -45,7 +43,7 @@ def run(words: Sequence[str]) -> int:
         description="Make one HTML page of stored results, and SVG, PNG, JSON, CSV and Markdown "
         "files in the same folder.",
     )
-    parser.add_argument("results", type=Path, help="folder of a sweep or a robustness test")
+    parser.add_argument("results", type=existing, help="folder of a sweep or a robustness test")
     output = "write the page to FILE (default report.html or torture.html in the results' folder)"
     parser.add_argument("--output", type=Path, metavar="FILE", help=output)
     alone = parser.add_mutually_exclusive_group()
@@ -62,7 +60,6 @@ def run(words: Sequence[str]) -> int:
         f"a sweep through nginx (docs/explanation/capacity.md); for example {FLEETS}",
     )
     chosen = parser.parse_args(words)
-    _require(chosen.results, f"make report RESULTS={EXAMPLE}")
     if chosen.targets:
         results = load(chosen.results)
         return targets.show(results, targets.expected_of(results), console())

@@ -50,7 +50,12 @@ def run(words: Sequence[str]) -> int:
             ]
             live = Live([look for look, _ in started], options.live_port, room)
             stack.callback(live.close)
-            _say_where(live)
+            urls = " and ".join(look.url for look, _ in started)
+            waits = f"What each process and connection waits for: {live.url}"
+            print(f"\nOpen {urls} in a browser. {waits}")
+            if room:
+                print(f"Students predict at {room.url}")
+            print("Ctrl-C ends all processes started here.\n", flush=True)
             while not (ended := [one for one in started if not one[1].running()]):
                 for _, process in started:
                     _print_output(process)
@@ -88,19 +93,6 @@ def _print_output(process: RunningServer) -> None:
     """Print the lines that the server has written since the last call."""
     for stream, file in ((OUTPUT, sys.stdout), (ERRORS, sys.stderr)):
         print(process.next_lines(stream), end="", file=file, flush=True)
-
-
-def _say_where(live: Live) -> None:
-    """Print the addresses of the servers and of the live page."""
-    looks = live.watch.looks
-    urls = " and ".join(look.url for look in looks)
-    students = f"Students predict at {live.room.url}\n" if live.room else ""
-    print(
-        f"\nOpen {urls} in a browser. "
-        f"What each process and connection waits for: {live.url}\n{students}"
-        "Ctrl-C ends all processes started here.\n",
-        flush=True,
-    )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,7 +3,9 @@
 measure` and `zerohttpd peers` do the same for studies of the project."""
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from bench.faults.copying import built
@@ -59,7 +61,7 @@ def measure(words: Sequence[str]) -> int:
     parser = Parser(prog="zerohttpd measure", description=MEASURE)
     wanted = study("measure")
     _add_choice(parser, wanted.part_names())
-    add_size(parser, wanted.runs, wanted.requests, wanted.level)
+    add_size(parser, *wanted.usual)
     add_results(parser, ROOT / "results")
     return perform([wanted], parser.parse_args(words), ("measure", *words))
 
@@ -82,7 +84,13 @@ def peers(words: Sequence[str]) -> int:
         for one in studies:
             say(console(), f"{one.name:<16}{one.title}: {one.question}")
         return 0
-    not_wanted = {} if chosen.no_install else _install(studies, chosen.yes)
+    not_wanted: dict[str, str] = {}
+    if not chosen.no_install:
+        subjects = dict.fromkeys(x for one in studies for x in one.subjects)
+        tools = installing.PROFILER if any(one.profiles for one in studies) else {}
+        ask = input if sys.stdin.isatty() and sys.stdout.isatty() else None
+        tell = partial(say, console())
+        not_wanted = installing.install(subjects, tell, ask, chosen.yes, tools)
     if chosen.only_install:
         return 0
     say(console(), "Building reference servers from source; only the first build takes minutes")
@@ -96,31 +104,11 @@ def perform(
     not_wanted: Mapping[str, str] = {},
 ) -> int:
     """Measure studies and show whether they meet their expectations. Return the exit status."""
-    found, gone = narrowed(studies, chosen)
-    done = measured(found, chosen, command, not_wanted)
-    expected = [each for one in found for each in one.expect]
-    only = getattr(chosen, "only", [])
-    status = finish(done, expected, every=not (only or getattr(chosen, "servers", [])))
+    done, gone = measured(studies, chosen, command, not_wanted)
+    only, servers = (vars(chosen).get(name) for name in ("only", "servers"))
+    expected = [each for one in studies for each in one.expect]
+    status = finish(done, expected, every=not (only or servers))
     return 1 if only and gone else status
-
-
-def narrowed(
-    studies: Sequence[DeclaredStudy], chosen: argparse.Namespace
-) -> tuple[list[DeclaredStudy], bool]:
-    """Return the studies with the chosen sizes, parts and servers, and whether a part was skipped
-    because it has no server. Print the reasons. Raises UserError."""
-    given = vars(chosen)
-    only, servers = words_of(given.get("only")), words_of(given.get("servers"))
-    known = [name for one in studies for name in one.part_names()]
-    found, reasons = [], []
-    for one in studies:
-        sized = one.resized(given.get("requests"), given.get("runs"), given.get("concurrency"))
-        left, why = sized.narrowed(each_of("part", only, known), servers)
-        found.append(left)
-        reasons += why
-    for reason in reasons:
-        say(console(), reason, "yellow")
-    return found, bool(reasons)
 
 
 def measured(
@@ -129,27 +117,35 @@ def measured(
     command: Sequence[str],
     not_wanted: Mapping[str, str] = {},
     concludes: bool = True,
-) -> sweep.Done:
-    """Make all measurements of the studies, as one sweep. Raises UserError."""
-    given = vars(chosen)
-    wanted, reason = profiled(studies, given.get("stacks", "auto"))
-    if reason:
-        say(console(), f"Functions: {reason}")
+) -> tuple[sweep.Done, bool]:
+    """Make all measurements of the studies, with the chosen sizes, parts and servers, as one sweep.
+    Return its end, and whether a part was skipped because it has no server; print the reasons.
+    Raises UserError."""
+    given = vars(chosen).get  # most commands lack some of the options
+    only = each_of("part", words_of(given("only")), [x for s in studies for x in s.part_names()])
+    size = [given(name) for name in ("requests", "runs", "concurrency")]
+    narrowed = [one.narrowed(only, words_of(given("servers")), *size) for one in studies]
+    reasons = [reason for _, each in narrowed for reason in each]
+    for reason in reasons:
+        say(console(), reason, "yellow")
+    wanted, why = profiled([one for one, _ in narrowed], given("stacks") or "auto")
+    if why:
+        say(console(), f"Functions: {why}")
     options = SweepOptions(
-        parts=parts_of(wanted, bool(given.get("full"))),
+        parts=parts_of(wanted, bool(given("full"))),
         results=chosen.results,
-        hosts=given.get("hosts"),
+        hosts=given("hosts"),
         command=tuple(command),
-        programs=given.get("programs", ROOT).resolve(),
+        programs=(given("programs") or ROOT).resolve(),
         studies=wanted,
         not_wanted=not_wanted,
         concludes=concludes,
     )
     if not options.parts:
-        return sweep.Done(1)
+        return sweep.Done(1), bool(reasons)
     for name in sorted(str(name) for name in options.values("change") if name):
         say(console(), f"Building {built(study(name)).relative_to(ROOT)}/")
-    return sweep.sweep(options)
+    return sweep.sweep(options), bool(reasons)
 
 
 def finish(done: sweep.Done, expected: Sequence[Expect] = (), every: bool = False) -> int:
@@ -163,15 +159,6 @@ def finish(done: sweep.Done, expected: Sequence[Expect] = (), every: bool = Fals
         return done.status
     status = targets.show(results, expected, console(), every)
     return 1 if results.left_out else status
-
-
-def _install(studies: Sequence[DeclaredStudy], agreed: bool) -> dict[str, str]:
-    """Install the packages for the studies. Return the servers that will not be built, with the
-    reasons."""
-    subjects = dict.fromkeys(x for one in studies for x in one.subjects)
-    tools = installing.PROFILER if any(one.profiles for one in studies) else {}
-    ask = installing.on_terminal()
-    return installing.install(subjects, lambda text: say(console(), text), ask, agreed, tools)
 
 
 def _add_choice(parser: argparse.ArgumentParser, parts: Sequence[str]) -> None:

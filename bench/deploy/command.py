@@ -4,10 +4,8 @@ runs the plays of deploy/site.yml with ansible-playbook, and the sweep on the lo
 the sweep's output. After a signal it ends the sweep."""
 
 import argparse
-import codecs
 import contextlib
 import json
-import locale
 import os
 import shlex
 import signal
@@ -15,7 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.host.process import POLL_SECONDS, SignalWatch, guarded
@@ -128,14 +126,24 @@ signal to Ansible, because perhaps the terminal did not send the signal to Ansib
 class Playbook:
     """Runs plays over one inventory. ssh connections stay open until the `with` block ends."""
 
-    def __init__(self, inventory: Path, variables: Mapping[str, str], scratch: Path) -> None:
-        """`scratch`: a folder for this run only. Raises UserError if Ansible is not installed."""
-        self._program = Path(sys.executable).parent / "ansible-playbook"
-        if not self._program.exists():
+    def __init__(self, options: argparse.Namespace, scratch: Path) -> None:
+        """`options`: see `parse`. `scratch`: a folder for this run only. Raises UserError if
+        Ansible is not installed."""
+        program = Path(sys.executable).parent / "ansible-playbook"
+        if not program.exists():
             raise UserError("Ansible is not installed. Run: scripts/setup.sh hosts")
-        self._inventory = inventory
-        self._variables = {**variables, "scratch": str(scratch)}
-        self._sockets = scratch / "ssh"
+        self.scratch, self._sockets = scratch, scratch / "ssh"
+        variables = {"results_here": str(options.results), "scratch": str(scratch)}
+        if options.oha:
+            variables["oha"] = options.oha
+        if options.by_wrk:
+            variables["by_wrk"] = "yes"
+        if options.resume:
+            variables["resume"] = str(scratch / "resume.tar.gz")
+            with tarfile.open(variables["resume"], "w:gz") as tar:
+                tar.add(options.resume, options.resume.resolve().name)
+        self._command = [str(program), "--inventory", str(options.inventory)]
+        self._command += ["--extra-vars", json.dumps(variables), str(DEPLOY / "site.yml"), "--tags"]
 
     def __enter__(self) -> "Playbook":
         self._sockets.mkdir(mode=0o700)
@@ -149,27 +157,20 @@ class Playbook:
     def run(self, tag: str, watch: SignalWatch | None = None) -> bool:
         """Run the plays with this tag. Return whether all of them succeeded."""
         print(f"---- {tag} ----", flush=True)
-        command = [str(self._program), "--inventory", str(self._inventory), "--tags", tag]
-        command += ["--extra-vars", json.dumps(self._variables)]
         process = subprocess.Popen(
-            [*command, str(DEPLOY / "site.yml")],
+            [*self._command, tag],
             cwd=DEPLOY,
-            env=self._environment(),
+            env={
+                **os.environ,
+                "ANSIBLE_CONFIG": str(DEPLOY / "ansible.cfg"),
+                "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self._sockets),
+                "PYTHONUNBUFFERED": "1",
+                "LC_ALL": "C.UTF-8",  # Ansible does not start with another encoding
+            },
             # The cleanup gets a new session, so that a second Ctrl-C does not reach it.
             start_new_session=watch is None,
         )
         return _wait(process, watch, lambda: process.send_signal(signal.SIGINT), TIMEOUT) == 0
-
-    def _environment(self) -> dict[str, str]:
-        found = {
-            **os.environ,
-            "ANSIBLE_CONFIG": str(DEPLOY / "ansible.cfg"),
-            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self._sockets),
-            "PYTHONUNBUFFERED": "1",
-        }
-        if codecs.lookup(locale.getpreferredencoding(False)).name != "utf-8":
-            found["LC_ALL"] = "C.UTF-8"  # Ansible does not start with another encoding
-        return found
 
 
 FAILED = 2
@@ -188,7 +189,16 @@ def run(words: Sequence[str]) -> int:
     """Run `zerohttpd hosts`. Return the sweep's exit status; 2 if no sweep began, or if the sweep's
     status is 0 but its results could not be fetched. With --only, return 0, or 2 after a failure.
     Raises UserError."""
-    return play(parse(words))
+    options = parse(words)
+    # The folder is in /tmp, because the path of a socket must be short.
+    with (
+        tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as scratch,
+        Playbook(options, Path(scratch)) as playbook,
+        SignalWatch() as watch,
+    ):
+        if options.only:
+            return 0 if playbook.run(options.only, watch) else FAILED
+        return _all(options, playbook, watch)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -244,32 +254,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return own
 
 
-def play(options: argparse.Namespace) -> int:
-    """Run all steps, or only the requested step. Return the exit status."""
-    # The folder is in /tmp, because the path of a socket must be short.
-    with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
-        scratch = Path(name)
-        variables: dict[str, str] = {"results_here": str(options.results)}
-        if options.oha:
-            variables["oha"] = options.oha
-        if options.by_wrk:
-            variables["by_wrk"] = "yes"
-        if options.resume:
-            variables["resume"] = str(scratch / "resume.tar.gz")
-            with tarfile.open(variables["resume"], "w:gz") as tar:
-                tar.add(options.resume, options.resume.resolve().name)
-        playbook = Playbook(options.inventory, variables, scratch)
-        with playbook, SignalWatch() as watch:
-            if options.only:
-                return 0 if playbook.run(options.only, watch) else FAILED
-            return _all(options, playbook, watch, scratch)
-
-
-def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
+def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch) -> int:
     # Before the check has passed, remove nothing: files may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
-    host = scratch / "load_host.json"
+    host = playbook.scratch / "load_host.json"
     # Report a password prompt now, before the step "prepare" changes the hosts.
     on_load_host(host, (), terminal=False)
     status = FAILED

@@ -35,6 +35,7 @@ def declaration(model: type[Model], file: Path, **more: object) -> Model:
 SOURCES = (
     "Makefile",
     "bench/**/*.py",
+    "bench/doctor/*.toml",
     "bench/grade/*.toml",
     "bench/records/*.csv",
     "bench/records/*.toml",

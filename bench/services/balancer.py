@@ -7,7 +7,6 @@ number of these responses decides whether a run is valid.
 """
 
 import contextlib
-import json
 import os
 import re
 import resource
@@ -130,11 +129,11 @@ class Balancer:
 
     def stop(self) -> BalancerEnd:
         """End nginx and return its errors."""
-        status, said = None, ""
+        status, errors, said = None, list[str](), ""
         if self._child is not None:
             self._child.end(STOP_SECONDS)
-            status, said = self._child.exit_status, words_of(last_line(self._child.stderr))
-        errors = _own_errors(self._folder / "own.log")
+            status, errors = self._child.exit_status, self._child.stdout.splitlines()
+            said = words_of(last_line(self._child.stderr))
         shutil.rmtree(self._folder, ignore_errors=True)
         last = said or (errors[-1] if errors else "")
         return BalancerEnd(errors=len(errors), last_error=last, status=status)
@@ -178,11 +177,3 @@ def words_of(line: str) -> str:
     """Return the message in a line of nginx' error log, without time, process and request."""
     said = re.sub(r"^\S+ \S+ (\[\w+\]) \d+#\d+: (\*\d+ )?", r"\1 ", line)
     return said.partition(", client:")[0]
-
-
-def _own_errors(log: Path) -> list[str]:
-    try:
-        answers = [json.loads(line) for line in log.read_text().splitlines()]
-    except (OSError, ValueError):
-        return []
-    return [f"status {answer.get('status')}" for answer in answers]

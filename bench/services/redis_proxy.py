@@ -100,8 +100,8 @@ class Proxy:
         elif descriptor in self._partners:
             one, other, from_redis = self._partners[descriptor]
             try:
-                data = one.recv(CHUNK)
-            except BlockingIOError:
+                data = one.recv(CHUNK, socket.MSG_DONTWAIT)
+            except BlockingIOError:  # the event was for a closed connection with this descriptor
                 return
             except OSError:
                 data = b""
@@ -135,19 +135,20 @@ class Proxy:
                 shut(client, redis)
 
     def _accept(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                client, _ = self._listener.accept()
-                try:
-                    redis = socket.create_connection(self._target, timeout=5)
-                except OSError:
-                    client.close()
-                    continue
-                for one, other, from_redis in ((client, redis, False), (redis, client, True)):
-                    one.setblocking(False)
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    self._partners[one.fileno()] = (one, other, from_redis)
-                    self._set.register(one, select.EPOLLIN)
+        try:
+            client, _ = self._listener.accept()
+        except BlockingIOError:  # the client has left
+            return
+        try:
+            redis = socket.create_connection(self._target, timeout=5)
+        except OSError:
+            client.close()
+            return
+        redis.settimeout(None)
+        for one, other, from_redis in ((client, redis, False), (redis, client, True)):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._partners[one.fileno()] = (one, other, from_redis)
+            self._set.register(one, select.EPOLLIN)
 
     def _close(self, *pair: socket.socket) -> None:
         for one in pair:
@@ -158,15 +159,8 @@ class Proxy:
 
 def send(to: socket.socket, data: bytes) -> None:
     """Send all data. If the socket buffer is full, wait; this is rare, because data are small."""
-    view = memoryview(data)
     with contextlib.suppress(OSError):  # the peer has closed, which another event reports
-        while view:
-            try:
-                view = view[to.send(view) :]
-            except BlockingIOError:
-                writable = select.poll()
-                writable.register(to, select.POLLOUT)
-                writable.poll(1000)
+        to.sendall(data)
 
 
 def commands_in(data: bytes) -> list[bytes]:

@@ -25,7 +25,8 @@ from bench.host.process import Child, Helper, SignalWatch, last_line, on_free_po
 from bench.host.project import require
 from bench.records.errors import UserError
 
-START_SECONDS = 5.0
+START_SECONDS = 10.0
+"""The time limit for Redis to start, and to load its data from the disk."""
 FIRST_VISITOR = 1_000_000
 """The visitor count before each run. Its number of digits stays constant during a run, so all pages
 have the same length, and ab can detect a truncated response."""
@@ -50,7 +51,6 @@ In the page each quotation mark is `&quot;`."""
 REMARKS_SHOWN = 50
 LINK = ("link:guestbook", "/guestbook")
 """A short link: /go/guestbook redirects to the guestbook."""
-LOAD_SECONDS = 10.0
 
 Own = TypeVar("Own", bound="RunRedis")
 
@@ -167,18 +167,10 @@ class PrivateRedis(RunRedis):
         self._child.end(number=signal.SIGKILL)
 
     def start_again(self) -> None:
-        """Restart Redis after `kill`, and wait at most LOAD_SECONDS until it has loaded its data
-        from the disk. Raises Interrupted, redis.RedisError or UserError."""
+        """Restart Redis after `kill`, and wait until it has loaded its data from the disk. Raises
+        Interrupted or UserError."""
         self._child.end()
         if not self._comes_up():
-            raise self._failure()
-
-        def has_loaded() -> bool:
-            with contextlib.suppress(redis.BusyLoadingError):
-                return bool(self._client.ping())
-            return False
-
-        if not self._watch.until(has_loaded, LOAD_SECONDS, 0.005):
             raise self._failure()
 
     def stop(self) -> None:
@@ -221,12 +213,13 @@ class PrivateRedis(RunRedis):
         return UserError(f"the private Redis server did not start: {said or 'no error message'}")
 
     def _comes_up(self) -> bool:
-        """Start Redis and return whether it answers. If Redis does not answer, end it."""
+        """Start Redis and return whether it answers to commands. If it does not, end it."""
 
         def answers() -> bool:
             try:
                 # Compare the PID, because another Redis may have taken the port.
-                return bool(self._client.info("server")["process_id"] == self._child.pid)
+                seen = self._client.info()
+                return bool(seen["process_id"] == self._child.pid and not seen["loading"])
             except redis.RedisError:
                 return False
 

@@ -10,21 +10,29 @@ from bench.host.machine import Host, read_limits
 from bench.host.project import compiler_of, first_line, git_state, source_digest
 from bench.load.generators import AB, OHA, WRK
 from bench.records.environment import SubjectVersions, Versions
+from bench.records.results import Peer
 from bench.stations.orders import Surveyed
-from bench.subjects import declared
-from bench.subjects.subject import Subject, select
+from bench.subjects.subject import OUR_BUILD, Subject, fill, reference, select
+
+
+def require_tools(by_oha: bool, by_wrk: bool) -> None:
+    """Raise UserError if a needed load generator is not installed."""
+    for tool, needed in ((AB, True), (WRK, by_wrk), (OHA, by_oha)):
+        if needed:
+            tool.require()
 
 
 def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:
     """Return the report on this host. For the arguments, see `LocalStation.survey`."""
     left_out: dict[str, str] = {}
     found = select(subjects, programs_at, left_out if some else None) if subjects else []
+    references = [reference(s.name) for s in found if s.kind == "reference"]
     return Surveyed(
         host=machine.describe_host(Host()),
         limits=read_limits(),
         subjects=found,
         left_out=left_out,
-        peers={s.name: declared.peer(s.name) for s in found if s.kind == "reference"},
+        peers={s.name: Peer.model_validate(s, from_attributes=True) for s in references},
         versions=versions_of(found),
         nginx=first_line(["nginx", "-v"]),
     )
@@ -46,12 +54,9 @@ def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
     """Return the versions of the servers under test and their compilers."""
     subjects = list(subjects)
     servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
-    references = [declared.reference(s.name) for s in subjects if s.kind == "reference"]
+    references = [reference(s.name) for s in subjects if s.kind == "reference"]
     return SubjectVersions(
         servers={name: first_line([str(path), "--version"]) for name, path in servers},
-        references={
-            one.name: first_line(declared.fill(one.version, declared.OUR_BUILD))
-            for one in references
-        },
+        references={one.name: first_line(fill(one.version, OUR_BUILD)) for one in references},
         compilers={name: compiler_of(path) for name, path in servers},
     )

@@ -7,18 +7,18 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 from bench.host.project import ROOT, find_program
-from bench.subjects import declared
+from bench.subjects.subject import Reference, reference, reference_names
 
 ASK_ABOVE = 100_000_000
 """Bytes: a larger download needs the user's consent."""
 PROFILER = {"perf": ("linux-perf | linux-tools-generic",)}
 """The packages with perf in Debian and in Ubuntu (only for Ubuntu's own kernels)."""
 LISTS = ["apt-get", "--quiet=2", "update"]
-WORDS_FOR_YES = frozenset({"y", "yes"})
+YES = ("y", "yes")
+PLAIN = {**os.environ, "LC_ALL": "C"}
 
 
 def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -35,7 +35,7 @@ def bytes_to_fetch(packages: Sequence[str]) -> int | None:
     # "satisfy", because "install" does not accept `golang-go (>= 2:1.21~)`.
     words = ["--print-uris", "--quiet=2", "--yes", "--no-install-recommends", "satisfy"]
     done = subprocess.run(
-        ["apt-get", *words, "--", *packages], capture_output=True, text=True, env=_plain()
+        ["apt-get", *words, "--", *packages], capture_output=True, text=True, env=PLAIN
     )
     return sum_of_uris(done.stdout) if done.returncode == 0 else None
 
@@ -54,8 +54,8 @@ def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[st
     return {name: each for name, each in found.items() if each}
 
 
-def _references(subjects: Iterable[str]) -> list[declared.Reference]:
-    return [declared.reference(name) for name in subjects if name in declared.names()]
+def _references(subjects: Iterable[str]) -> list[Reference]:
+    return [reference(name) for name in subjects if name in reference_names()]
 
 
 def install(
@@ -78,12 +78,14 @@ def install(
     if not wanted and not built:
         return {}
     packages = sorted({package for each in wanted.values() for package in each})
-    if not _agreed(_say_sizes(packages, sizes, built, say), ask, agreed):
+    size = _say_sizes(packages, sizes, built, say)
+    question = "Download it? [y/N] "
+    if size > ASK_ABOVE and not agreed and not (ask and ask(question).strip().lower() in YES):
         hint = "" if ask else " (there is no terminal for a question: give --yes to allow it)"
         say(f"Not downloaded{hint}: {', '.join({**wanted, **built})}")
-        end = "give --yes to allow it"
         why = {
-            name: f"{name} is left out: its build would download {', '.join(each)}; {end}"
+            name: f"{name} is left out: its build would download {', '.join(each)}; "
+            "give --yes to allow it"
             for name, each in built.items()
             if name not in wanted
         }
@@ -114,22 +116,11 @@ def _say_sizes(
     return size
 
 
-def _agreed(size: float, ask: Callable[[str], str] | None, agreed: bool) -> bool:
-    if size <= ASK_ABOVE or agreed:
-        return True
-    return ask is not None and ask("Download it? [y/N] ").strip().lower() in WORDS_FOR_YES
-
-
 def _name(package: str) -> str:
     """Return the package's name without its version; of alternatives, the first in apt's lists."""
     each = [one.strip() for one in package.split("|")]
     there = next((one for one in each[:-1] if bytes_to_fetch([one]) is not None), each[-1])
     return there.partition(" ")[0]
-
-
-def on_terminal() -> Callable[[str], str] | None:
-    """Return a function that asks the user a question; None without a terminal."""
-    return input if sys.stdin.isatty() and sys.stdout.isatty() else None
 
 
 def _sizes(
@@ -142,16 +133,12 @@ def _sizes(
         return found
     say("Downloading the lists of packages")
     as_root = [] if os.geteuid() == 0 else ["sudo"]
-    subprocess.run([*as_root, *LISTS], env=_plain(), stdout=subprocess.DEVNULL)
+    subprocess.run([*as_root, *LISTS], env=PLAIN, stdout=subprocess.DEVNULL)
     return {name: bytes_to_fetch(packages) for name, packages in wanted.items()}
 
 
 def _setup(groups: Sequence[str]) -> bool:
     return subprocess.run([str(ROOT / "scripts" / "setup.sh"), *groups]).returncode == 0
-
-
-def _plain() -> dict[str, str]:
-    return {**os.environ, "LC_ALL": "C"}
 
 
 def _megabytes(size: float) -> str:

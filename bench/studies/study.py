@@ -6,7 +6,7 @@ and the value."""
 import csv
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
@@ -30,61 +30,6 @@ SEVEN = "seven"
 
 Place = tuple[str | int, ...]
 """The place of a value, in pydantic's form: ("measure", 0, "workloads", 2)."""
-
-
-class TomlFile:
-    """A TOML file and its values. Raises UserError if the file cannot be read."""
-
-    def __init__(self, file: Path) -> None:
-        if not file.exists():
-            raise UserError(f"the file {file} does not exist; give a file or the name of a study")
-        try:
-            self.values = toml_of(file)
-            self._lines = file.read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError) as error:
-            raise UserError(f"{file}: {error}") from error
-        self._file = file
-
-    def error(self, place: Place, words: str) -> UserError:
-        """Return an error for the value at a place. Entries are numbered from 1."""
-        last = max(n for n, step in enumerate(place) if isinstance(step, str))
-        steps = (f".{x}" if isinstance(x, str) else f"[{x + 1}]" for x in place[: last + 1])
-        where = "".join(steps).lstrip(".")
-        if last == 0 and len(place) > 1:
-            where += f"[{int(place[1]) + 1}]"
-        return UserError(f"{self._file}: line {self._line(place)}: {where}: {words}")
-
-    def invalid(self, error: ValidationError, models: Mapping[str, type[BaseModel]]) -> UserError:
-        """Return an error for the first unknown key, otherwise for pydantic's first error.
-        `models`: the model of the file (key "") and of each table in it, by its name."""
-        # Unknown keys come first, because a missing key may only be misspelt.
-        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
-        place, kind = first["loc"], first["type"]
-        if kind == "missing":
-            return self.error(place, "this key is missing")
-        if kind == "extra_forbidden":
-            table = [str(step) for step in place[:-1] if isinstance(step, str)]
-            known = models[table[-1] if table else ""].model_fields
-            return self.error(place, no_such(str(place[-1]), "a key", known))
-        words = "write a list: [...]" if kind == "tuple_type" else first["msg"]
-        return self.error(place, f"{first['input']!r}: {words}")
-
-    def _line(self, place: Place) -> int:
-        """Return the number of the line of a key, or of its entry if the key is missing."""
-        start, end = 0, len(self._lines)
-        keys = [step for step in place if isinstance(step, str)]
-        heads = [n for n, line in enumerate(self._lines) if line.strip() == f"[[{keys[0]}]]"]
-        if heads and len(place) == 1:
-            return heads[0] + 1
-        if len(place) > 1 and isinstance(place[1], int) and place[1] < len(heads):
-            start = heads[place[1]]
-            end = next((n for n in range(start + 1, end) if self._lines[n].startswith("[")), end)
-        for key in reversed(keys):
-            pattern = re.compile(rf"\s*{re.escape(key)}\s*=")
-            found = (n for n in range(start, end) if pattern.match(self._lines[n]))
-            if (number := next(found, None)) is not None:
-                return number + 1
-        return start + 1
 
 
 def no_such(word: str, kind: str, known: Collection[str]) -> str:
@@ -157,14 +102,6 @@ class Measure(Size):
         """Return the entry's part names, for the option --only."""
         return (self.part,) if self.part else self.workloads
 
-    def only(self, part: str) -> "Measure":
-        """Return the measurements of one part."""
-        return self if self.part else self.model_copy(update={"workloads": (part,)})
-
-    def closed(self) -> "Measure":
-        """Return the entry with the closed loop as its only mode."""
-        return Measure.model_validate({**self.model_dump(), "mode": "closed"})
-
     def subjects(self, chosen: Sequence[str]) -> tuple[str, ...]:
         """Return the servers of the entry, each once. `chosen`: servers of the project; empty: the
         default. Other servers of the project are left out, except in an ablation or an experiment.
@@ -206,9 +143,9 @@ class DeclaredStudy(StudyWords, Size):
         return tuple(dict.fromkeys(x for one in self.measure for x in one.subjects(self.chosen)))
 
     @property
-    def level(self) -> int | None:
-        """Return the first number of connections of the study."""
-        return self.levels[0] if self.levels else None
+    def usual(self) -> tuple[int | None, int | None, int | None]:
+        """Return the study's numbers of runs, requests and connections (the first level)."""
+        return self.runs, self.requests, self.levels[0] if self.levels else None
 
     @property
     def profiles(self) -> bool:
@@ -234,29 +171,32 @@ class DeclaredStudy(StudyWords, Size):
         said = self.model_dump(include={*StudyWords.model_fields, "name", "published"})
         return PeerStudy(measured=measured, **said)
 
-    def resized(self, requests: int | None, runs: int | None, level: int | None) -> "DeclaredStudy":
-        """Return the study with other numbers (None: its own). An entry's own numbers remain, but
+    def narrowed(
+        self,
+        only: Sequence[str] = (),
+        servers: Sequence[str] = (),
+        requests: int | None = None,
+        runs: int | None = None,
+        level: int | None = None,
+    ) -> tuple["DeclaredStudy", list[str]]:
+        """Return the study with only these parts, servers of the project and numbers (empty: as
+        declared), and the reason for each part without servers. An entry's own numbers remain, but
         it has at most `runs` runs."""
         number, levels = requests or self.requests, (level,) if level else self.levels
         if number and levels and (requests or level):
             levels = tuple(min(one, number) for one in levels)
+        changed: dict[str, object] = {"requests": number, "runs": runs or self.runs}
         entries = [
-            one.model_copy(update={"runs": min(one.runs, runs)}) if one.runs and runs else one
+            one if one.part or not only else one.model_copy(update={"workloads": (name,)})
+            for name in only or ("",)
             for one in self.measure
+            if not only or name in one.parts
         ]
-        size = {"requests": number, "runs": runs or self.runs, "levels": levels}
-        return self.model_copy(update={**size, "measure": tuple(entries)})
-
-    def narrowed(
-        self, only: Sequence[str], servers: Sequence[str]
-    ) -> tuple["DeclaredStudy", list[str]]:
-        """Return the study with only these parts and these servers of the project (empty: all), and
-        the reason for each part without servers."""
-        entries, chosen = self.measure, tuple(server_names(servers)) if servers else ()
-        if only:
-            entries = tuple(x.only(name) for name in only for x in self.measure if name in x.parts)
-        found = self.model_copy(update={"measure": entries, "chosen": chosen})
-        reasons = []
+        if runs:
+            entries = [x.model_copy(update={"runs": x.runs and min(x.runs, runs)}) for x in entries]
+        chosen = tuple(server_names(servers)) if servers else ()
+        changed |= {"levels": levels, "measure": tuple(entries), "chosen": chosen}
+        found, reasons = self.model_copy(update=changed), []
         for name in found.part_names():
             its = [one for one in entries if name in one.parts]
             if not any(one.subjects(chosen) for one in its):
@@ -330,17 +270,59 @@ def study(word: str) -> DeclaredStudy:
 
 
 def _read(file: Path, **more: str) -> DeclaredStudy:
-    said = TomlFile(file)
-    for key in {"name", "published", "chosen", "stacks", *more} & said.values.keys():
-        raise said.error((key,), "this key cannot be set: remove it")
+    if not file.exists():
+        raise UserError(f"the file {file} does not exist; give a file or the name of a study")
+    try:
+        said, lines = toml_of(file), file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file}: {error}") from error
+
+    def mistake(place: Place, words: str) -> UserError:
+        """Return an error for the value at a place. Entries are numbered from 1."""
+        steps = (f".{step}" if isinstance(step, str) else f"[{step + 1}]" for step in place)
+        where = "".join(steps).lstrip(".")
+        return UserError(f"{file}: line {_line_of(place, lines)}: {where}: {words}")
+
+    for key in {"name", "published", "chosen", "stacks", *more} & said.keys():
+        raise mistake((key,), "this key cannot be set: remove it")
     own = {"name": file.stem, "published": _published(file.with_suffix(".published.csv"))}
     try:
-        found = DeclaredStudy.model_validate({**said.values, **own, **more})
+        found = DeclaredStudy.model_validate({**said, **own, **more})
     except ValidationError as error:
-        raise said.invalid(error, MODELS) from error
+        raise mistake(*_first_mistake(error)) from error
     for place, words in _mistakes(found):
-        raise said.error(place, words)
+        raise mistake(place, words)
     return found
+
+
+def _line_of(place: Place, lines: Sequence[str]) -> int:
+    """Return the number of the line of a key, or of its entry if the key is missing."""
+    heads = [n for n, line in enumerate(lines) if line.strip() == f"[[{place[0]}]]"]
+    number = place[1] if len(place) > 1 and isinstance(place[1], int) else 0
+    start = heads[number] if number < len(heads) else 0
+    after = (n for n in range(start + 1, len(lines)) if lines[n].startswith("["))
+    end = next(after, len(lines)) if heads else len(lines)
+    for key in (step for step in reversed(place) if isinstance(step, str)):
+        for n in range(start, end):
+            if re.match(rf"\s*{re.escape(key)}\s*=", lines[n]):
+                return n + 1
+    return start + 1
+
+
+def _first_mistake(error: ValidationError) -> tuple[Place, str]:
+    """Return the place and the text of the first unknown key, otherwise of pydantic's first
+    error."""
+    # Unknown keys come first, because a missing key may only be misspelt.
+    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    place, kind = first["loc"], first["type"]
+    if kind == "missing":
+        return place, "this key is missing"
+    if kind == "extra_forbidden":
+        table = [str(step) for step in place[:-1] if isinstance(step, str)]
+        known = MODELS[table[-1] if table else ""].model_fields
+        return place, no_such(str(place[-1]), "a key", known)
+    words = "write a list: [...]" if kind == "tuple_type" else first["msg"]
+    return place, f"{first['input']!r}: {words}"
 
 
 def _published(file: Path) -> list[Published]:
@@ -359,38 +341,34 @@ def _published(file: Path) -> list[Published]:
 def _mistakes(found: DeclaredStudy) -> Iterator[tuple[Place, str]]:
     """Yield the place of each unknown name or value, and the error."""
     servers = known_names(discover())
-    references = [found.reference, *found.references.values()] if found.reference else []
-    yield from _unknown(("reference",), references, "a server", servers)
-    for number, entry in enumerate(found.measure):
-        place = ("measure", number)
-        yield from _unknown((*place, "servers"), entry.servers, "a server", [*servers, SEVEN])
-        yield from _unknown((*place, "but"), entry.but, "a server", servers)
-        named = [name for name in entry.workloads if not name.startswith("/")]
-        yield from _unknown((*place, "workloads"), named, "a workload", WORKLOADS)
-        yield from _invalid(place, entry)
-    for number, one in enumerate(found.expect):
-        place = ("expect", number)
-        yield from _unknown((*place, "figure"), [one.figure], "a figure", BY_KEY)
-        yield from _unknown((*place, "server"), [one.server], "a server", [*servers, ""])
-        yield from _unknown((*place, "versus"), one.versus, "a server", [*servers, *OTHER_SIDES])
-        yield from _unknown((*place, "workloads"), one.workloads, "a workload", WORKLOADS)
-        yield from _unknown((*place, "than"), one.than, "a key", [*CONDITIONS, "workload", "level"])
-        yield from _invalid(place, one)
-
-
-def _unknown(
-    place: Place, words: Iterable[str], kind: str, known: Collection[str]
-) -> Iterator[tuple[Place, str]]:
-    yield from ((place, no_such(word, kind, known)) for word in words if word not in known)
-
-
-def _invalid(place: Place, entry: Measure | Expect) -> Iterator[tuple[Place, str]]:
-    known = [*type(entry).model_fields, *CONDITIONS]
-    for name, said in (entry.model_extra or {}).items():
-        yield from _unknown((*place, name), [name], "a key", known)
-        if isinstance(said, list) and isinstance(entry, Expect):
-            yield (*place, name), "give one value; for more values, write more entries"
-        try:
-            values_of(name, said)
-        except UserError as error:
-            yield (*place, name), str(error)
+    known: dict[str, tuple[str, Collection[str]]] = {
+        "reference": ("a server", [*servers, ""]),
+        "references": ("a server", servers),
+        "servers": ("a server", [*servers, SEVEN]),
+        "but": ("a server", servers),
+        "workloads": ("a workload", WORKLOADS),
+        "figure": ("a figure", BY_KEY),
+        "server": ("a server", [*servers, ""]),
+        "versus": ("a server", [*servers, *OTHER_SIDES]),
+        "than": ("a key", [*CONDITIONS, "workload", "level"]),
+    }
+    tables: list[tuple[Place, BaseModel]] = [((), found)]
+    tables += [(("measure", number), one) for number, one in enumerate(found.measure)]
+    tables += [(("expect", number), one) for number, one in enumerate(found.expect)]
+    for place, table in tables:
+        for key, (kind, words) in known.items():
+            said = vars(table).get(key, ())
+            named = said.values() if said and key == "references" else said
+            for word in [named] if isinstance(named, str) else named:
+                if word not in words and not (key == "workloads" and word.startswith("/")):
+                    yield (*place, key), no_such(word, kind, words)
+        for key, value in (table.model_extra or {}).items():
+            if key not in CONDITIONS:
+                keys = [*type(table).model_fields, *CONDITIONS]
+                yield (*place, key), no_such(key, "a key", keys)
+            if isinstance(value, list) and isinstance(table, Expect):
+                yield (*place, key), "give one value; for more values, write more entries"
+            try:
+                values_of(key, value)
+            except UserError as error:
+                yield (*place, key), str(error)

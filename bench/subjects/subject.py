@@ -1,30 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""Select the servers under test: the project's servers, their baselines, and reference servers.
+"""The servers under test: the project's servers, their baselines, and reference servers.
 
 The project's servers are found by their folders, so a new server needs no entry here. The names for
 epoll: `baseline-epoll` is the minimal server of its architecture, in baselines/; `plain-epoll` is
-the server without the second storey, built by `make plain`. For reference servers, see
-bench.subjects.declared.
+the server without the second storey, built by `make plain`.
+
+The declaration of a reference server is bench/references/NAME/`reference.toml`. It has the server's
+description, origin, command and workloads, the settings for a fair comparison, and the expected
+processes and system calls. The declaration in bench/references/nginx/ explains all keys.
 """
 
 import os
 import re
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bench.host.process import free_port
-from bench.host.project import ROOT, declaration
+from bench.host.process import free_port, last_line
+from bench.host.project import ROOT, completed, declaration, find_program
 from bench.records.conditions import BASELINE_PREFIX, PLAIN_PREFIX, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.records.values import each_of
-from bench.subjects import declared
-from bench.subjects.declared import Keeps
 
 _FOLDER = re.compile(r"\d\d_[A-Za-z0-9_-]+")
 BASELINES = ROOT / "baselines"
@@ -55,6 +57,13 @@ PROFILE_FILE = "pprof"
 EVERY = "all"
 """The word for all servers of the project, also servers that are not measured by default."""
 NO_CONDITIONS = Conditions("")
+Keeps = Literal["yes", "HTTP/1.1", "no"]
+"""Whether a server keeps a connection open at the client's request: in both versions of HTTP, only
+in HTTP/1.1 (ab sends HTTP/1.0, wrk HTTP/1.1), or never."""
+
+
+class LeftOut(UserError):
+    """A server cannot be measured here. The message gives the reason and usually the fix."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +138,9 @@ class Subject:
         return not (self.kind == "baseline" and conditions.idle)
 
 
+# ---- Choose servers ----
+
+
 def select(
     names: Sequence[str] | None,
     programs: Path = ROOT,
@@ -159,7 +171,7 @@ def select(
                 found.append(baseline_subject(name.removeprefix(BASELINE_PREFIX)))
             else:
                 found.append(reference_subject(name))
-        except declared.LeftOut as missing:
+        except LeftOut as missing:
             if left_out is None:
                 raise
             left_out[name] = str(missing)
@@ -208,7 +220,10 @@ def discover(root: Path = ROOT) -> list[str]:
 def known_names(servers: Sequence[str]) -> list[str]:
     """Return all names that can be chosen."""
     plain, baselines = ([start + x for x in servers] for start in (PLAIN_PREFIX, BASELINE_PREFIX))
-    return [*servers, *plain, *filter(_baseline_source, baselines), *declared.names()]
+    return [*servers, *plain, *filter(_baseline_source, baselines), *reference_names()]
+
+
+# ---- Servers of the project, and baselines ----
 
 
 def server_subject(name: str, program: Path) -> Subject:
@@ -259,10 +274,10 @@ def baseline_subject(architecture: str) -> Subject:
     name = BASELINE_PREFIX + architecture
     source = _baseline_source(name)
     if source is None:
-        raise declared.LeftOut(f"{architecture} has no baseline in {BASELINES.relative_to(ROOT)}/")
+        raise LeftOut(f"{architecture} has no baseline in {BASELINES.relative_to(ROOT)}/")
     program = BASELINE_BUILD / source.stem
     if not os.access(program, os.X_OK):
-        raise declared.LeftOut(f"{name} is left out: it is not built yet. Run: `make baselines`")
+        raise LeftOut(f"{name} is left out: it is not built yet. Run: `make baselines`")
 
     def command(place: Place) -> list[str]:
         return [
@@ -282,37 +297,6 @@ def baseline_subject(architecture: str) -> Subject:
         workloads=frozenset(BASELINE_ASKS),
         keeps="no" if architecture == "iterative" else "yes",
         executable=program,
-    )
-
-
-def reference_subject(name: str) -> Subject:
-    """Build and return a reference server. Raise LeftOut if a program is missing or the build
-    fails."""
-    said = declared.reference(name)
-    said.prepare()
-
-    def command(place: Place) -> list[str]:
-        words = {
-            "ADDRESS": place.address,
-            "PORT": str(place.port),
-            "UPSTREAM_PORT": str(free_port(place.address)),
-            "REDIS_URL": place.redis_url,
-        }
-        itself = [said.profile, str(place.folder / PROFILE_FILE)] if place.profile else []
-        return [*said.command_line(place.folder, words), *itself]
-
-    return Subject(
-        name=name,
-        kind="reference",
-        command=command,
-        architecture=said.architecture,
-        workloads=frozenset(said.workloads),
-        announces=False,
-        ready=said.ready,
-        keeps=said.keeps,
-        warm_up=said.warm_up,
-        profiles_itself=bool(said.profile),
-        stalled_by=said.stalled_by,
     )
 
 
@@ -344,3 +328,190 @@ def redis_for_baseline(url: str) -> tuple[str, list[str]]:
     if database not in ("", "0"):
         greetings.append(f"SELECT {database}")
     return f"{parts.hostname}:{parts.port or 6379}", greetings
+
+
+# ---- Reference servers ----
+
+REFERENCES = ROOT / "bench" / "references"
+BUILD = ROOT / "build" / "references"
+OUR_BUILD = {"BUILD": str(BUILD)}
+BUILD_SECONDS = 300
+LOOK_SECONDS = 20
+_OTHERS = re.compile(r"^\.\./[^/]+/")
+"""Matches `../NAME/`, the beginning of a file name in the folder of another reference server."""
+_WORD = re.compile(r"@([A-Z_]+)@")
+_LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
+
+
+class Serving(BaseModel):
+    """Facts about a serving reference server, which a test checks. The numbers are also in
+    docs/reference/reference-servers.md."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    processes: tuple[int, int]
+    threads: tuple[int, int]
+    """`processes` and `threads`: the minimum and the maximum number."""
+    calls: tuple[str, ...]
+    """System calls that identify the server's architecture."""
+
+
+class Fetched(BaseModel):
+    """Files that a build downloads from the registry of a language if they are missing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    what: str
+    """The name of the download; servers with the same name share the download."""
+    megabytes: float
+    there: tuple[str, ...]
+    """A command that succeeds if the files exist; it runs offline in the server's folder."""
+
+
+class Reference(BaseModel):
+    """A declared reference server: the content of its `reference.toml`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    folder: Path
+    about: str
+    language: str
+    origin: str
+    packages: tuple[str, ...] = ()
+    programs: tuple[str, ...]
+    install: str = ""
+    version: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    build: tuple[str, ...] = ()
+    build_seconds: int = BUILD_SECONDS
+    fetches: tuple[Fetched, ...] = ()
+    command: tuple[str, ...]
+    profile: str = ""
+    workloads: tuple[str, ...]
+    keeps: Keeps
+    closes: str = ""
+    warm_up: int = 0
+    ready: str = ""
+    stalled_by: Literal["none", "one", "workers"] | None = None
+    architecture: str | None = None
+    resembles: tuple[str, ...]
+    how: str
+    settings: tuple[str, ...] = Field(min_length=1)
+    """A line for each changed setting; without changes, a line says so."""
+    serving: Serving
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Reference":
+        if not (self.packages or self.install):
+            raise ValueError("packages or install is required to install the server")
+        if (self.keeps == "yes") == bool(self.closes):
+            raise ValueError('closes: required if keeps is not "yes", otherwise not allowed')
+        return self
+
+    @property
+    def needs(self) -> str:
+        """Return in words what the user must install."""
+        where = "if Debian or Ubuntu has it, `make peers` asks and installs it"
+        return self.install or f"{' '.join(self.packages)} ({where})"
+
+    def lacks(self) -> bool:
+        """Return whether one of the server's programs is missing."""
+        return not all(_is_there(program) for program in fill(self.programs, OUR_BUILD))
+
+    def to_fetch(self) -> dict[str, float]:
+        """Return the missing downloads of the build: megabytes by name."""
+        return {one.what: one.megabytes for one in self.fetches if not self._sees(one.there)}
+
+    def prepare(self) -> None:
+        """Build the server if necessary. Raise LeftOut if this is not possible."""
+        if self.lacks():
+            raise LeftOut(f"{self.name} is left out: install {self.needs}")
+        if self.build:
+            BUILD.mkdir(parents=True, exist_ok=True)
+            self._build(fill(self.build, {**OUR_BUILD, "ROOT": str(ROOT)}))
+
+    def command_line(self, place: Place) -> list[str]:
+        """Copy the server's files into the folder of `place` and return the server's command."""
+        known = {
+            **limits_of((ROOT / "lib" / "config.h").read_text()),
+            **OUR_BUILD,
+            "ROOT": str(ROOT),
+            "FOLDER": str(place.folder),
+            "ADDRESS": place.address,
+            "PORT": str(place.port),
+            "UPSTREAM_PORT": str(free_port(place.address)),
+            "REDIS_URL": place.redis_url,
+        }
+        place.folder.chmod(0o755)  # a server that drops root privileges must be able to read it
+        for name in self.files:
+            copy = place.folder / _OTHERS.sub("", name)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(fill([(self.folder / name).read_text()], known)[0])
+        program, *rest = fill(self.command, known)
+        itself = [self.profile, str(place.folder / PROFILE_FILE)] if place.profile else []
+        return [find_program(program) or program, *rest, *itself]
+
+    def _sees(self, command: Sequence[str]) -> bool:
+        try:
+            return completed(fill(command, OUR_BUILD), LOOK_SECONDS, self.folder).returncode == 0
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+
+    def _build(self, command: list[str]) -> None:
+        try:
+            done = completed(command, self.build_seconds, self.folder)
+        except subprocess.TimeoutExpired:
+            took = f"longer than {self.build_seconds // 60} minutes"
+            raise LeftOut(f"{self.name} is left out: its build took {took}") from None
+        if done.returncode != 0:
+            why = f"its build failed ({last_line(done.stderr) or 'no error message'})"
+            raise LeftOut(f"{self.name} is left out: {why}; it needs {self.needs}")
+
+
+def _is_there(program: str) -> bool:
+    """Return whether a program is installed, or whether a file matches a pattern `/...`."""
+    if program.startswith("/"):
+        return any(Path("/").glob(program[1:]))
+    return find_program(program) is not None
+
+
+def reference_names() -> list[str]:
+    """Return the names of all declared reference servers."""
+    return sorted(file.parent.name for file in REFERENCES.glob("*/reference.toml"))
+
+
+def reference(name: str, parent: Path = REFERENCES) -> Reference:
+    """Return the reference server `name`. Raise UserError if the declaration is not valid."""
+    file = parent / name / "reference.toml"
+    return declaration(Reference, file, name=name, folder=file.parent)
+
+
+def limits_of(config: str) -> dict[str, str]:
+    """Return the definitions in lib/config.h whose values are plain numbers, by name."""
+    return dict(_LIMIT.findall(config))
+
+
+def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
+    """Return the texts, with a value in place of each known @WORD@."""
+    return [_WORD.sub(lambda match: words.get(match[1], match[0]), text) for text in texts]
+
+
+def reference_subject(name: str) -> Subject:
+    """Build and return a reference server. Raise LeftOut if a program is missing or the build
+    fails."""
+    said = reference(name)
+    said.prepare()
+    return Subject(
+        name=name,
+        kind="reference",
+        command=said.command_line,
+        architecture=said.architecture,
+        workloads=frozenset(said.workloads),
+        announces=False,
+        ready=said.ready,
+        keeps=said.keeps,
+        warm_up=said.warm_up,
+        profiles_itself=bool(said.profile),
+        stalled_by=said.stalled_by,
+    )

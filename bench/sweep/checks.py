@@ -5,7 +5,7 @@ figures. The checks whose failure explains most come first."""
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.doctor.limits import ACCEPT_QUEUE_FIX, TIME_WAIT_FIX
+from bench.doctor.doctor import ACCEPT_QUEUE_FIX, TIME_WAIT_FIX
 from bench.load.client import Response
 from bench.load.running import Outcome
 from bench.records.conditions import RunSpec

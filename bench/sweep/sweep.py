@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from bench.doctor import doctor, limits
+from bench.doctor import doctor
 from bench.host import machine
 from bench.host.process import SignalWatch
 from bench.records import store
@@ -61,8 +61,8 @@ def sweep(options: SweepOptions, before: Results | None = None, folder: Path | N
     """Run a sweep; `before`: results to resume, stored in `folder`. Raises UserError before the
     first run if the sweep is impossible."""
     by_wrk = {*options.values("generator")} != {"ab"}
-    limits.require_tools(by_oha=options.values("rate") != {None}, by_wrk=by_wrk)
-    facts = limits.look()  # before this process is bound to some of the CPUs
+    survey.require_tools(by_oha=options.values("rate") != {None}, by_wrk=by_wrk)
+    facts = doctor.look()  # before this process is bound to some of the CPUs
     instances = max(int(number or 1) for number in options.values("instances"))
     with SignalWatch() as watch:
         try:
@@ -79,7 +79,7 @@ def _sweeper(
     before: Results | None,
     folder: Path | None,
     site: Site,
-    facts: limits.Facts,
+    facts: doctor.Facts,
 ) -> Sweeper:
     """Prepare everything for the first run. Raises UserError if the sweep is impossible."""
     if options.values("balancer") != {"none"}:

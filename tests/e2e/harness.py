@@ -21,9 +21,8 @@ from typing_extensions import Self
 
 from bench.host.process import guarded
 from bench.host.project import declaration
-from bench.subjects.declared import limits_of
 from bench.subjects.running import lines_of
-from bench.subjects.subject import ServerFacts
+from bench.subjects.subject import ServerFacts, limits_of
 
 from . import processes, sockets
 from .client import FORM, HALF, Client, Response, form, request, split_responses

@@ -14,8 +14,7 @@ from bench.records.errors import UserError
 from bench.records.store import save
 from bench.stations.sampling import how_stacks
 from bench.studies.runs import Planned, plan_runs
-from bench.subjects.declared import LeftOut, Reference
-from bench.subjects.subject import discover, select
+from bench.subjects.subject import LeftOut, Reference, discover, select
 from bench.sweep.options import SweepOptions
 from bench.sweep.sweep import Done
 

@@ -157,7 +157,20 @@ def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:
     assert len(found) == 5, "each change of a text or mode needs another digest"
 
 
-@pytest.mark.skipif(not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts")
+needs_ansible = pytest.mark.skipif(
+    not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts"
+)
+
+
+@needs_ansible
+def test_a_missing_group_of_the_inventory_is_reported(some_inventory: Path) -> None:
+    """Ansible starts, even if the locale's encoding is ASCII."""
+    words = (sys.executable, "-m", "bench", "hosts", "--inventory", some_inventory)
+    done = run(*words, status=2, env={**os.environ, "LC_ALL": "C"})
+    assert "The inventory needs the groups" in done.stdout
+
+
+@needs_ansible
 def test_ansible_understands_the_playbook() -> None:
     words = ("--syntax-check", "--inventory", "inventory.example.ini", "site.yml")
     locale = {**os.environ, "LC_ALL": "C.UTF-8"}

@@ -133,15 +133,6 @@ def states(hosts: Hosts) -> list[str]:
     return [store.load(folder / "results.json").state for folder in sorted(hosts.results.iterdir())]
 
 
-def test_a_missing_group_of_the_inventory_is_reported(tmp_path: Path) -> None:
-    inventory = tmp_path / "two.ini"
-    inventory.write_text("[load]\na\n[zerohttpd]\nb\n")
-    command = [sys.executable, "-m", "bench", "hosts", "--inventory", str(inventory)]
-    running = Deployment(command)
-    assert running.end() == 2
-    assert "The inventory needs the groups" in running.output
-
-
 def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
     before = set(Path("/tmp").glob("zerohttpd-deploy-*"))
     running = hosts.deploy(*SWEEP)

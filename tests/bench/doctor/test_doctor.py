@@ -13,8 +13,16 @@ import pytest
 from rich.console import Console
 
 from bench.cli.main import main
-from bench.doctor.doctor import GROUPS_FIX, examine, show
-from bench.doctor.limits import Facts, assess, governors, look, why_impossible
+from bench.doctor.doctor import (
+    GROUPS_FIX,
+    Facts,
+    assess,
+    examine,
+    governors,
+    look,
+    show,
+    why_impossible,
+)
 from bench.host.machine import own_folders, read_limits, usable_ports
 from bench.records.conditions import Balancer, Conditions, Plan, Role, RunSpec
 from bench.records.environment import UNLIMITED, DoctorLine, Finding, Limit, SystemLimits
@@ -70,34 +78,23 @@ def test_a_good_machine() -> None:
         assert word in topics
 
 
-NO_AB = [{"ab": None}, "ab (Apache Bench)", "scripts/setup.sh bench"]
+NO_AB = ["impossible", {"ab": None}, {}, {}, "ab (Apache Bench)", "scripts/setup.sh bench"]
 
 
-@pytest.mark.parametrize(("facts", "topic", "fix"), [*CASES["problems"], NO_AB])
-def test_each_problem_has_its_fix(facts: dict[str, object], topic: str, fix: str) -> None:
-    (found,) = unwell(lines(**facts))
-    assert (found.topic, found.fix) == (topic, fix)
-    assert found.state in ("warning", "impossible")
-
-
-def test_limits_are_judged_as_before_a_sweep() -> None:
-    low = ROOMY.model_copy(update={"somaxconn": 128, "descriptors": 1000})
-    found = {line.topic: line for line in unwell(lines(limits=low))}
-    assert found["accept queue (somaxconn)"].fix == "sudo sysctl -w net.core.somaxconn=65535"
-    descriptors = found["open descriptors of a process"]
-    assert (descriptors.state, descriptors.have) == ("impossible", "1,000")
-
-
-def test_idle_connections_count() -> None:
-    low = ROOMY.model_copy(update={"descriptors": 4000})
-    assert unwell(lines(limits=low)) == []
-    found = unwell(lines(Plan(levels=(1000,), varied={"idle": (5000,)}), low))
-    assert "open descriptors of a process" in [line.topic for line in found]
-
-
-def test_the_open_loop_needs_its_tool() -> None:
-    (found,) = unwell(lines(Plan(levels=(10,), varied={"rate": (100.0,)})))
-    assert (found.state, found.fix) == ("impossible", "scripts/setup.sh openloop")
+@pytest.mark.parametrize(
+    ("state", "facts", "limits", "varied", "topic", "fix"), [*CASES["problems"], NO_AB]
+)
+def test_each_problem_has_its_fix(
+    state: str,
+    facts: dict[str, object],
+    limits: dict[str, int],
+    varied: dict[str, list[float]],
+    topic: str,
+    fix: str,
+) -> None:
+    plan = Plan(levels=(1000,), varied={name: tuple(values) for name, values in varied.items()})
+    (found,) = unwell(lines(plan, ROOMY.model_copy(update=limits), **facts))
+    assert (found.state, found.topic, found.fix) == (state, topic, fix)
 
 
 def test_room_for_ended_connections() -> None:

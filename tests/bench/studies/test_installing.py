@@ -12,7 +12,7 @@ from bench.host.project import ROOT
 from bench.records.results import Results
 from bench.studies import installing
 from bench.studies.study import study
-from bench.subjects import declared
+from bench.subjects.subject import REFERENCES, Reference, reference, reference_names
 from bench.sweep import sweep
 
 URIS = """\
@@ -25,6 +25,9 @@ Some remark
 def test_bytes_of_packages() -> None:
     assert installing.sum_of_uris(URIS) == 43_091_444
     assert installing.sum_of_uris("") == 0
+
+
+LARGE: dict[str, int | None] = {"java": 180_000_000, "ruby": 9_000_000}
 
 
 class Machine:
@@ -62,51 +65,51 @@ class Machine:
         return installing.install([], self.said.append, put, agreed)
 
 
-def test_a_tool_is_installed_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("package", "installed"),
+    [("profiler-package (>= 2) | nothing", "profiler-package"), ("nothing | theirs", "theirs")],
+)
+def test_a_missing_tool_is_installed_from_an_available_package(
+    monkeypatch: pytest.MonkeyPatch, package: str, installed: str
+) -> None:
     machine = Machine(monkeypatch, {"profiler": 1, "other": 1})
     monkeypatch.setattr(installing, "missing", lambda _: {})
-    there = {"other": "/usr/bin/other"}
-    monkeypatch.setattr(installing, "find_program", there.get)
-    tools = {"profiler": ("profiler-package (>= 2) | nothing",), "other": ("other-package",)}
-    monkeypatch.setattr(installing, "bytes_to_fetch", lambda packages: 1)
-    installing.install([], machine.said.append, None, tools=tools)
-    assert machine.installed == ["package:profiler-package"]
-
-
-def test_an_available_alternative_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(monkeypatch, {"tool": 5})
-    monkeypatch.setattr(installing, "missing", lambda _: {"tool": ("ours | theirs",)})
+    monkeypatch.setattr(installing, "find_program", {"other": "/usr/bin/other"}.get)
     monkeypatch.setattr(
-        installing, "bytes_to_fetch", lambda packages: 5 if "theirs" in packages[0] else None
+        installing, "bytes_to_fetch", lambda found: None if found == ["nothing"] else 1
     )
-    machine.install(None)
-    assert machine.installed == ["package:theirs"]
-
-
-def test_little_is_fetched_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(monkeypatch, {"ruby": 9_000_000})
-    machine.install(None)
-    assert machine.installed == ["package:ruby-package"]
-    assert "9.0 MB" in machine.said[0]
+    tools = {"profiler": (package,), "other": ("other-package",)}
+    installing.install([], machine.said.append, None, tools=tools)
+    assert machine.installed == [f"package:{installed}"]
 
 
 @pytest.mark.parametrize(
-    ("answer", "agreed", "fetched"),
-    [("y", False, True), ("yes", False, True), ("", False, False), ("n", False, False),
-     (None, False, False), (None, True, True)],
-)  # fmt: skip
+    ("sizes", "answer", "agreed", "installed", "said"),
+    [
+        ({"ruby": 9_000_000}, None, False, ["ruby"], "(ruby 9.0 MB"),
+        ({"tomcat": None, "ruby": 1000}, None, False, ["ruby"], "tomcat: apt has no package"),
+        (LARGE, "y", False, ["java", "ruby"], "189.0 MB (java 180.0 MB, ruby 9.0 MB"),
+        (LARGE, "yes", False, ["java", "ruby"], "189.0 MB"),
+        (LARGE, "", False, [], "189.0 MB"),
+        (LARGE, "n", False, [], "189.0 MB"),
+        (LARGE, None, False, [], "189.0 MB"),
+        (LARGE, None, True, ["java", "ruby"], "189.0 MB"),
+    ],
+)
 def test_large_downloads_need_permission(
-    monkeypatch: pytest.MonkeyPatch, answer: str | None, agreed: bool, fetched: bool
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: dict[str, int | None],
+    answer: str | None,
+    agreed: bool,
+    installed: list[str],
+    said: str,
 ) -> None:
-    machine = Machine(monkeypatch, {"java": 180_000_000, "ruby": 9_000_000})
+    machine = Machine(monkeypatch, sizes)
     machine.install(answer, agreed)
-    assert bool(machine.asked) == (answer is not None and not agreed)
-    assert "189.0 MB (java 180.0 MB, ruby 9.0 MB" in machine.said[0]
-    if fetched:
-        assert machine.installed == ["package:java-package", "package:ruby-package"]
-    else:
-        assert not machine.installed
-        assert "Not downloaded" in machine.said[-1]
+    assert bool(machine.asked) == (answer is not None)
+    assert said in machine.said[0]
+    assert machine.installed == [f"package:{name}-package" for name in installed]
+    assert ("Not downloaded" in machine.said[-1]) == (not installed)
 
 
 def test_only_install_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,13 +119,6 @@ def test_only_install_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert peers(["--yes", "--only-install"]) == 0
     assert machine.installed == ["package:ruby-package"]
     assert 'peers ARGS="--yes --only-install"' in (ROOT / ".ci" / "run").read_text()
-
-
-def test_what_no_archive_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(monkeypatch, {"tomcat": None, "ruby": 1000})
-    machine.install(None)
-    assert machine.said[0] == "tomcat: apt has no package tomcat-package"
-    assert machine.installed == ["package:ruby-package"]
 
 
 # ---- What builds download from the registries of their languages ----
@@ -158,29 +154,29 @@ def test_large_downloads_of_builds_need_permission(
 
 
 def test_a_server_that_is_built_already_downloads_nothing(tmp_path: Path) -> None:
-    one = declared.reference("go")
+    one = reference("go")
     known = [{"what": "a", "megabytes": 1, "there": ["test", "-e", "a"]},
              {"what": "b", "megabytes": 2.5, "there": ["no-such-program"]}]  # fmt: skip
     changed = {"fetches": known, "folder": tmp_path}
-    reference = declared.Reference.model_validate({**one.model_dump(), **changed})
-    assert reference.to_fetch() == {"a": 1, "b": 2.5}
+    other = Reference.model_validate({**one.model_dump(), **changed})
+    assert other.to_fetch() == {"a": 1, "b": 2.5}
     (tmp_path / "a").touch()
-    assert reference.to_fetch() == {"b": 2.5}
+    assert other.to_fetch() == {"b": 2.5}
 
 
 def test_a_server_that_cannot_be_built_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(declared.Reference, "to_fetch", lambda one: {"all": 1.0})
-    monkeypatch.setattr(declared.Reference, "lacks", lambda one: one.name != "go")
+    monkeypatch.setattr(Reference, "to_fetch", lambda one: {"all": 1.0})
+    monkeypatch.setattr(Reference, "lacks", lambda one: one.name != "go")
     subjects = ["epoll", "nginx", "go", "node", "java"]
     assert set(installing.builds(subjects, {"java"})) == {"go", "java"}
 
 
-@pytest.mark.parametrize("name", declared.names())
+@pytest.mark.parametrize("name", reference_names())
 def test_a_build_with_a_list_of_downloads_shows_their_size(name: str) -> None:
-    said = declared.reference(name)
+    said = reference(name)
     words = " ".join(said.build)
     where = re.search(r"\.\./([\w-]+)", words)
-    folder = declared.REFERENCES / (where[1] if where else name)
+    folder = REFERENCES / (where[1] if where else name)
     lists = [
         each for each in ("go.sum", "package-lock.json", "pom.xml") if (folder / each).exists()
     ]

@@ -14,7 +14,7 @@ from bench.records.conditions import CHANGES, OPTIMISATIONS, Conditions
 from bench.records.errors import UserError
 from bench.studies.runs import conditions_of
 from bench.studies.study import STUDIES, names, published, study
-from bench.subjects import declared
+from bench.subjects.subject import reference, reference_names
 from bench.sweep.options import chosen_options, sweep_parser
 
 HERE = Path(__file__).parent
@@ -46,8 +46,8 @@ def test_each_is_declared_completely(name: str) -> None:
     server is compared with a measured figure."""
     found = study(name)
     for measure in found.measure:
-        for subject in set(measure.servers) & set(declared.names()):
-            assert set(measure.workloads) <= set(declared.reference(subject).workloads), subject
+        for subject in set(measure.servers) & set(reference_names()):
+            assert set(measure.workloads) <= set(reference(subject).workloads), subject
     record = found.record()
     assert not record.reference or record.reference in found.subjects
     for row in record.published:
@@ -83,7 +83,8 @@ def test_the_numbers_of_the_command_line(file: Path) -> None:
     file.write_text(
         more.replace("levels = [10, 20]\nkeep_alive = [false, true]\n\n[[expect", "[[expect", 2)
     )
-    own, usual = study(str(file)).resized(requests=50, runs=1, level=70).parts(full=False)
+    found, _ = study(str(file)).narrowed(requests=50, runs=1, level=70)
+    own, usual = found.parts(full=False)
     assert (own.runs, own.requests, own.levels) == (1, 50, (50,))
     assert (usual.runs, usual.requests, usual.levels) == (1, 50, (50,))
 
@@ -164,10 +165,9 @@ def span(at_least: int, at_most: int) -> str:
     return str(at_least) if at_least == at_most else f"{at_least} to {at_most}"
 
 
-@pytest.mark.parametrize("name", declared.names())
+@pytest.mark.parametrize("name", reference_names())
 def test_the_table_has_each_peer_as_it_is_declared(name: str) -> None:
-    said = declared.reference(name)
-    assert said.serving
+    said = reference(name)
     cells = (
         name,
         ", ".join(f"{NUMBERS[like]} {like}" for like in said.resembles),
@@ -182,7 +182,7 @@ def test_the_table_has_each_peer_as_it_is_declared(name: str) -> None:
 def test_the_table_has_no_other_peer() -> None:
     table = CHAPTER.split("| reference server |", 1)[1].split("\n\n", 1)[0]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
-    assert rows == declared.names()
+    assert rows == reference_names()
 
 
 @pytest.mark.parametrize("name", published())

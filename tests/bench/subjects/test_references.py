@@ -26,9 +26,15 @@ from bench.services.redis_server import PrivateRedis, connect
 from bench.stations.footprint import look_at
 from bench.stations.orders import Weight
 from bench.stations.sampling import Tracer
-from bench.subjects.declared import LeftOut, Reference, names, reference
 from bench.subjects.running import RunningServer
-from bench.subjects.subject import reference_subject, server_subject
+from bench.subjects.subject import (
+    LeftOut,
+    Reference,
+    reference,
+    reference_names,
+    reference_subject,
+    server_subject,
+)
 from tests.e2e.processes import kill_session, living
 from tests.e2e.timing import wait_until
 from tests.e2e.tracing import native, skip_unless_traceable
@@ -94,7 +100,7 @@ def epoll(redis_url: str) -> Iterator[RunningServer]:
         yield server
 
 
-@pytest.fixture(scope="module", params=names())
+@pytest.fixture(scope="module", params=reference_names())
 def peer(request: pytest.FixtureRequest, epoll: RunningServer, redis_url: str) -> Iterator[Peer]:
     with found(request.param, redis_url) as server, connect(redis_url) as store:
         yield Peer(reference(request.param), server, epoll, store)
@@ -207,8 +213,6 @@ def await_pool(peer: Peer, processes: int) -> None:
 
 
 def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
-    if peer.said.serving is None:
-        pytest.skip("the declaration has no `serving`")
     (few, many), (least, most) = peer.said.serving.processes, peer.said.serving.threads
     await_pool(peer, few)
     seen = serve(peer)
@@ -218,8 +222,6 @@ def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
 
 def test_its_system_calls_are_those_that_it_says(peer: Peer) -> None:
     skip_unless_traceable()
-    if peer.said.serving is None:
-        pytest.skip("the declaration has no `serving`")
     await_pool(peer, peer.said.serving.processes[0])
     tracer = Tracer(peer.server.pids(), SignalWatch())
     try:
@@ -260,20 +262,17 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def of_several_processes() -> list[tuple[str, int]]:
-    said = {name: reference(name).serving for name in names()}
-    found = {name: serving.processes[0] for name, serving in said.items() if serving}
-    return [(name, processes) for name, processes in found.items() if processes > 1]
+PROCESSES = {name: reference(name).serving.processes[0] for name in reference_names()}
 
 
-@pytest.mark.parametrize(("name", "processes"), of_several_processes())
-def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes: int) -> None:
+@pytest.mark.parametrize("name", [name for name in reference_names() if PROCESSES[name] > 1])
+def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str) -> None:
     try:
         reference(name).prepare()
     except LeftOut as reason:
         pytest.skip(str(reason))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
-        words = [sys.executable, "-c", DYING, name, folder, str(processes)]
+        words = [sys.executable, "-c", DYING, name, folder, str(PROCESSES[name])]
         died = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
         assert died.returncode == -signal.SIGKILL, died.stderr
         session = int(died.stdout)
@@ -283,7 +282,7 @@ def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes:
             kill_session(session)
 
 
-WITH_REDIS = [name for name in names() if "guestbook" in reference(name).workloads]
+WITH_REDIS = [name for name in reference_names() if "guestbook" in reference(name).workloads]
 
 
 @pytest.mark.parametrize("name", WITH_REDIS)

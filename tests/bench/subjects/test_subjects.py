@@ -7,21 +7,24 @@ from pathlib import Path
 import pytest
 
 from bench.host.project import ROOT
-from bench.records.conditions import Conditions
+from bench.records.conditions import FROM_VALUES, Conditions
 from bench.records.errors import UserError
 from bench.records.values import toml_of
 from bench.records.workloads import WORKLOADS
-from bench.subjects import declared
-from bench.subjects.declared import LeftOut, fill, limits_of
 from bench.subjects.running import statistics_in, url_in
 from bench.subjects.subject import (
     BASELINE_ASKS,
+    LeftOut,
     Place,
     Subject,
     baseline_subject,
     discover,
+    fill,
     known_names,
+    limits_of,
     redis_for_baseline,
+    reference,
+    reference_names,
     select,
     server_subject,
 )
@@ -56,27 +59,14 @@ def test_a_baseline_asks_redis_what_the_workload_wants(baseline: Subject) -> Non
         assert sum(ask.startswith("RPUSH ") for ask in asks) == WORKLOADS[name].remarks
 
 
-def test_conditions_that_a_baseline_supports(baseline: Subject) -> None:
-    assert baseline.can(Conditions("guestbook", keep_alive=True))
-    assert not baseline.can(Conditions("sorted")), "workloads that only compute have no baseline"
-    assert not baseline.can(Conditions("/any"))
-    assert not baseline.can(Conditions("redirect", keep_alive=True, idle=10))
-    assert not baseline.can(Conditions("redirect", mode="counted")), "a baseline lacks the option"
-    assert not baseline.can(Conditions("redirect", change="lock")), "baselines are not changed"
-
-
-def test_a_server_that_always_closes_has_no_idle_connections() -> None:
-    by_name = {name: server_subject(name, ROOT / name) for name in discover()}
-    assert by_name["epoll"].can(Conditions("guestbook", idle=1000))
-    assert by_name["iterative"].can(Conditions("guestbook"))
-    assert not by_name["iterative"].can(Conditions("guestbook", keep_alive=True))
-    assert not by_name["iterative"].can(Conditions("guestbook", idle=1000))
-
-
-def test_workers_vary_only_for_servers_with_workers() -> None:
-    ten = Conditions("guestbook", workers=10)
-    able = [name for name in discover() if server_subject(name, ROOT / name).can(ten)]
-    assert able == ["preforking", "prethreading", "multicore"]
+@pytest.mark.parametrize(("able", "unable", "conditions"), CASES["supported"])
+def test_conditions_that_a_server_supports(
+    baseline: Subject, able: str, unable: str, conditions: dict[str, object]
+) -> None:
+    servers = {name: server_subject(name, ROOT / name) for name in discover()}
+    known, asked = servers | {"baseline": baseline}, FROM_VALUES.validate_python(conditions)
+    assert all(known[name].can(asked) for name in able.split())
+    assert not any(known[name].can(asked) for name in unable.split())
 
 
 @pytest.mark.parametrize(("url", "where", "greetings"), CASES["redis"])
@@ -162,14 +152,14 @@ def parent(tmp_path: Path) -> Path:
 
 
 def test_a_reference_is_declared_in_a_file(parent: Path, tmp_path: Path) -> None:
-    reference = declared.reference("my-own", parent)
-    reference.prepare()
-    assert reference.workloads == ("redirect",)
-    assert reference.architecture == "epoll"
-    words = {"ADDRESS": "10.0.0.1", "PORT": "80", "REDIS_URL": "redis://h"}
-    program, *rest = reference.command_line(tmp_path, words)
+    said = reference("my-own", parent)
+    said.prepare()
+    assert said.workloads == ("redirect",)
+    assert said.architecture == "epoll"
+    where = place(folder=tmp_path, address="127.0.0.2", port=80, redis_url="redis://h")
+    program, *rest = said.command_line(where)
     assert program.endswith("/sh")
-    assert rest == [f"{tmp_path}/run", "10.0.0.1:80", "redis://h", "@UNKNOWN@"]
+    assert rest == [f"{tmp_path}/run", "127.0.0.2:80", "redis://h", "@UNKNOWN@"]
     assert (tmp_path / "run").read_text() == "backlog 65535 for a@b.example"
 
 
@@ -178,12 +168,12 @@ def test_a_reference_server_that_is_not_available(parent: Path) -> None:
     for programs in ('["no-such-program"]', f'["sh", "{file.parent}/no-such-*.so"]'):
         file.write_text(TOML.replace('["sh"]', programs))
         with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
-            declared.reference("my-own", parent).prepare()
+            reference("my-own", parent).prepare()
     (file.parent / "no-such-module.so").touch()
-    declared.reference("my-own", parent).prepare()
+    reference("my-own", parent).prepare()
     file.write_text(TOML + 'build = ["sh", "-c", "echo no luck >&2; exit 3"]\n')
     with pytest.raises(LeftOut, match=r"its build failed \(no luck\); it needs a shell"):
-        declared.reference("my-own", parent).prepare()
+        reference("my-own", parent).prepare()
 
 
 @pytest.mark.parametrize(("before", "after", "complaint"), CASES["incomplete"])
@@ -194,17 +184,15 @@ def test_a_declaration_that_is_not_complete(
     assert before in TOML
     file.write_text(TOML.replace(before, after))
     with pytest.raises(UserError, match=complaint):
-        declared.reference("my-own", parent)
+        reference("my-own", parent)
 
 
-@pytest.mark.parametrize("name", declared.names())
+@pytest.mark.parametrize("name", reference_names())
 def test_each_reference_server_is_declared_completely(name: str) -> None:
-    said = declared.reference(name)
+    said = reference(name)
     assert set(said.workloads) <= set(WORKLOADS)
     assert set(said.resembles) <= set(discover())
     assert said.architecture is None or said.architecture in discover()
-    assert said.settings, "each changed setting has a line; without changes, a line says so"
-    assert said.serving, "numbers of processes, threads and calls"
     for file in said.files:
         assert (said.folder / file).is_file()
 

@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from bench.host.accounting import (
     adopt_orphans,
     find_slicing,
@@ -24,19 +26,41 @@ from bench.host.accounting import (
 from bench.host.process import SignalWatch, raise_descriptors
 from bench.host.project import ROOT, source_digest
 from bench.host.sockets import wait_for_room
+from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import PrivateRedis, SlowRedis
-from bench.stations import orders
-from bench.stations.footprint import Observation, ended, pids_of, profiles_itself, weigh
-from bench.stations.survey import survey
+from bench.stations.footprint import (
+    Observation,
+    Report,
+    Stopped,
+    Weight,
+    ended,
+    pids_of,
+    profiles_itself,
+    weigh,
+)
+from bench.stations.survey import Surveyed, survey
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select
 
 
+class ServerOrder(BaseModel):
+    """An order to start some instances of a server, and to wait until they listen."""
+
+    subject: str
+    instances: int = 1
+    redis_url: str
+    conditions: Conditions = Conditions("")
+    answer_bytes: int = 0
+
+
 class LocalStation:
-    """The agent in this process. Use in a `with` block. Each method may raise Interrupted, and if
-    it is called through `RemoteStation`, HostLost."""
+    """The agent in this process. End it with `close`. Each method may raise Interrupted, and if it
+    is called through `RemoteStation`, HostLost."""
+
+    lost = ""
+    """As in `RemoteStation`: this process is never lost."""
 
     def __init__(
         self, watch: SignalWatch, placement: Placement, address: str = "127.0.0.1"
@@ -61,12 +85,6 @@ class LocalStation:
         """Ends the slow Redis and removes the folders of this run."""
         self._observed: Observation | None = None
 
-    def __enter__(self) -> "LocalStation":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def hello(self, address: str) -> str:
         """Return the digest of the sources. Store `address`, on which all programs will listen."""
         self.address = address
@@ -74,7 +92,7 @@ class LocalStation:
 
     def survey(
         self, subjects: Sequence[str] = (), some: bool = False, programs: Path = ROOT
-    ) -> orders.Surveyed:
+    ) -> Surveyed:
         """Return the report on this host and on the servers `subjects`. `some`: leave out servers
         that cannot run here, instead of raising UserError. `programs`: the folder of
         executables."""
@@ -101,26 +119,26 @@ class LocalStation:
         self._run.callback(self._slow.close)
         return self._slow.url
 
-    def start_servers(self, order: orders.ServerOrder) -> list[str]:
+    def start_servers(self, order: ServerOrder) -> list[str]:
         """Start the servers of one run and return their URLs. Raises StartError or OSError."""
         subject = self.known.get(order.subject) or select([order.subject])[0]
-        conditions = order.conditions
-        own, everywhere = self._placement.server, conditions.cores == "all"
-        every = [*own, *self._placement.load]
-        profile = profiles_itself(subject, conditions.mode)
-        name = "zerohttpd-subject-"
+        own = self._placement.server
         for number in range(order.instances):
-            folder = tempfile.TemporaryDirectory(prefix=name, ignore_cleanup_errors=True)
+            folder = tempfile.TemporaryDirectory(
+                prefix="zerohttpd-subject-", ignore_cleanup_errors=True
+            )
             place = Place(
                 redis_url=order.redis_url,
                 folder=Path(self._run.enter_context(folder)),
-                conditions=conditions,
+                conditions=order.conditions,
                 answer_bytes=order.answer_bytes,
                 address=self.address,
-                profile=profile,
+                profile=profiles_itself(subject, order.conditions.mode),
             )
-            cpus = every if everywhere else [own[number % len(own)]] if own else []
-            group = new_group(self._groups, self._slicing, conditions.quota)
+            cpus = [own[number % len(own)]] if own else []
+            if order.conditions.cores == "all":
+                cpus = [*own, *self._placement.load]
+            group = new_group(self._groups, self._slicing, order.conditions.quota)
             self._servers.append(RunningServer(subject, place, cpus, self._watch, group))
         return [server.url for server in self._servers]
 
@@ -141,16 +159,16 @@ class LocalStation:
         if self._observed:
             self._observed.look()
 
-    def end(self) -> orders.Report:
+    def end(self) -> Report:
         """Stop observing and return the usage during the load. Raises StartError."""
         assert self._observed, "the observation has begun"
         return self._observed.end()
 
-    def weigh(self) -> orders.Weight:
+    def weigh(self) -> Weight:
         """Return the present usage of the servers."""
         return weigh(pids_of(self._servers))
 
-    def stop_run(self) -> orders.Stopped:
+    def stop_run(self) -> Stopped:
         """End all programs of this run, and return how they ended. May be called twice."""
         if self._observed:
             self._observed.close()

@@ -12,8 +12,8 @@ from bench.records.conditions import RunSpec
 from bench.records.errors import NoFigure, UserError
 from bench.records.figures import Held, Reason, Run
 from bench.records.workloads import workload_for
-from bench.stations.orders import ServerOrder
 from bench.stations.site import Site
+from bench.stations.station import ServerOrder
 from bench.subjects.subject import Subject
 from bench.sweep import run_figures
 from bench.sweep.checks import Evidence, judge
@@ -42,8 +42,6 @@ def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tu
         run.reason = Reason(label="no Redis", text=str(stopped))
     except OSError as stopped:
         run.reason = Reason(label="system error", text=str(stopped))
-    if run.state == "failed":
-        site.notice_ends()
     if site.lost:  # a lost host is the cause of any other error
         run.state, run.reason = "failed", Reason(label="host lost", text=site.lost)
     run.seconds = round(time.monotonic() - begin - run.waited, 3)

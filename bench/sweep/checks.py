@@ -12,7 +12,7 @@ from bench.records.conditions import RunSpec
 from bench.records.figures import AbFigures, Check, OpenLoopFigures, Reason, Run, WrkFigures
 from bench.records.workloads import workload_for
 from bench.services.balancer import BalancerEnd
-from bench.stations.orders import Stopped
+from bench.stations.footprint import Stopped
 from bench.subjects.running import Ended
 from bench.sweep.loading import WARM_UP_CONNECTIONS, Loaded
 from bench.sweep.run_figures import CLOCK_SECONDS

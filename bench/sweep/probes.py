@@ -12,7 +12,7 @@ from bench.load.running import Outcome, request_for
 from bench.records.errors import NoFigure
 from bench.records.figures import MemoryFigures
 from bench.records.workloads import Workload
-from bench.stations.orders import Weight
+from bench.stations.footprint import Weight
 from bench.stations.site import Site
 
 TIMEOUT = 10.0

@@ -22,7 +22,7 @@ from bench.records.figures import (
     total,
 )
 from bench.services.balancer import BalancerUse
-from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
+from bench.stations.footprint import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.sweep.loading import Loaded
 

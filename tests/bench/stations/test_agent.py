@@ -26,7 +26,7 @@ from bench.services.balancer import BalancerOrder
 from bench.services.redis_server import connect
 from bench.stations import agent
 from bench.stations.agent import AgentHost, HostLost, RemoteStation
-from bench.stations.orders import ServerOrder
+from bench.stations.station import ServerOrder
 from tests.e2e.sockets import listens
 
 from ..whole_sweep import AGENT, MARK, marked, strays, wait_for
@@ -200,7 +200,7 @@ def test_a_silent_agent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_version_is_detected() -> None:
-    answer = '{"number": 1, "result": "0123456789abcdef"}'
+    answer = '{"result": "0123456789abcdef"}'
     with pytest.raises(HostLost, match="far has another version of this project"):
         greeted([sys.executable, "-c", f"print('{answer}'); input()"])
 

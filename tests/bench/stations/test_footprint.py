@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -26,13 +27,14 @@ from bench.records.workloads import WORKLOADS, named, workload_for
 from bench.stations import footprint, sampling
 from bench.stations.footprint import (
     Observation,
+    Switches,
     TaskUse,
+    Weight,
     look_at,
     switches_between,
     tasks_of,
     weigh,
 )
-from bench.stations.orders import ServerOrder, Switches, Weight
 from bench.stations.sampling import (
     Function,
     Owner,
@@ -46,7 +48,7 @@ from bench.stations.sampling import (
     what_was_counted,
     why_no_perf,
 )
-from bench.stations.station import LocalStation
+from bench.stations.station import LocalStation, ServerOrder
 from bench.subjects.subject import Place, reference_subject
 from tests.e2e.tracing import skip_unless_traceable
 
@@ -199,7 +201,8 @@ def test_one_core_or_all(cores: str, bound: int, spread: int) -> None:
     conditions = Conditions("redirect", cores="all" if cores == "all" else "one")
     with SignalWatch() as watch:
         order = ServerOrder(subject="epoll", redis_url="redis://127.0.0.1:1", conditions=conditions)
-        with LocalStation(watch, Placement(server=CPUS[:1], load=CPUS[1:], note="")) as station:
+        placement = Placement(server=CPUS[:1], load=CPUS[1:], note="")
+        with closing(LocalStation(watch, placement)) as station:
             station.start_servers(order)
             (pid,) = station._servers[0].pids()
             assert sorted(os.sched_getaffinity(pid)) == CPUS[:bound]

@@ -16,7 +16,7 @@ from bench.load.running import IdleReport, Load, Outcome
 from bench.records.conditions import Conditions, RunSpec
 from bench.records.figures import LittlesLaw, Run, ServerStatistics, WrkFigures
 from bench.services.balancer import BalancerEnd
-from bench.stations.orders import Stopped
+from bench.stations.footprint import Stopped
 from bench.subjects.running import Ended
 from bench.sweep.checks import Asked, Evidence, first_failure, judge, little_tolerance, load_checks
 from bench.sweep.loading import Loaded

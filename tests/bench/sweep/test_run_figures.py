@@ -22,7 +22,7 @@ from bench.records.figures import (
     ServerStatistics,
 )
 from bench.services.balancer import BalancerUse
-from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches
+from bench.stations.footprint import Lifetime, Report, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.subjects.running import Ended
 from bench.sweep.loading import Loaded

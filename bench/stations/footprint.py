@@ -175,12 +175,6 @@ def weigh(pids: Sequence[int]) -> Weight:
     return Weight.of_all(filter(None, map(_process, pids)))._replace(ran_us=ran_us)
 
 
-def rollup(pid: int) -> dict[str, int]:
-    """Return /proc/PID/smaps_rollup in bytes, by name: Pss, Anonymous, ... May raise OSError."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
-    return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
-
-
 def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
@@ -232,9 +226,11 @@ def _process(pid: int) -> Weight | None:
     try:
         status = (folder / "status").read_text()
         descriptors = (folder / "fd").stat().st_size or len([*(folder / "fd").iterdir()])
-        held = rollup(pid)
-        return Weight(1, _field(status, "Threads"), descriptors, held["Pss"], held["Anonymous"])
-    except (OSError, KeyError):
+        memory = (folder / "smaps_rollup").read_text()
+        pss, anonymous = (_field(memory, name) * 1024 for name in ("Pss", "Anonymous"))
+        threads = _field(status, "Threads")
+        return Weight(1, threads, descriptors, pss, anonymous) if pss else None  # 0: a zombie
+    except OSError:
         return None
 
 

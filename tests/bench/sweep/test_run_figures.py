@@ -9,7 +9,9 @@ import pytest
 from bench.host.accounting import CpuTime, Periods, Usage
 from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
-from bench.load.running import IdleReport, Outcome
+from bench.load.client import Response
+from bench.load.crowd import Outcome
+from bench.load.running import IdleReport
 from bench.records.conditions import Conditions, Cores, Role, RunSpec
 from bench.records.figures import (
     AbFigures,
@@ -25,8 +27,7 @@ from bench.services.balancer import BalancerUse
 from bench.stations.footprint import Lifetime, Report, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.subjects.running import Ended
-from bench.sweep.loading import Loaded
-from bench.sweep.run_figures import enter, judge, pressure
+from bench.sweep.run_figures import Evidence, enter, judge, pressure
 
 REQUESTS = 4000
 USUAL = Conditions("redirect")
@@ -93,11 +94,28 @@ def entered(
     redis: CpuTime = REDIS,
 ) -> Run:
     """Return a run of 4,000 requests at 50 connections with its figures."""
-    spec = RunSpec("epoll", conditions, 50, 1, REQUESTS, 60.0)
-    run = Run(state="held", **vars(spec))
-    loaded = Loaded(outcome, 99, 0, 0, redis, 2.5, idle, hosts)
-    enter(run, spec, loaded, stopped or {host.name: Stopped() for host in hosts})
+    evidence = evidence_of(hosts, conditions, outcome=outcome, idle=idle, redis=redis)
+    run = Run(state="held", **vars(evidence.spec))
+    enter(run, replace(evidence, stopped=stopped or {}))
     return run
+
+
+def evidence_of(hosts: list[Seen], conditions: Conditions, **other: Any) -> Evidence:
+    """Return the evidence of a run of 4,000 redirects."""
+    known: dict[str, Any] = {
+        "spec": RunSpec("epoll", conditions, 50, 1, REQUESTS, 60.0),
+        "answer": Response(302, b"", b"." * 240),
+        "warmed_up": 99,
+        "outcome": OUTCOME,
+        "wall": 2.5,
+        "counted": (4007, 3),
+        "redis": REDIS,
+        "idle": None,
+        "hosts": hosts,
+        "stopped": {},
+        "private": True,
+    }
+    return Evidence(**known | other)
 
 
 def test_on_one_machine() -> None:

@@ -36,7 +36,7 @@ from bench.host.machine import Host, HostCount
 from bench.host.process import SignalWatch
 from bench.host.sockets import own_backlog
 from bench.records.environment import Placement
-from bench.records.figures import StackFigures
+from bench.records.figures import Role, StackFigures
 from bench.services.balancer import Balancer, BalancerEnd, BalancerUse, used_between
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.stations.sampling import (
@@ -128,6 +128,9 @@ class Weight(NamedTuple):
 class Report(BaseModel):
     """A host's report on one load."""
 
+    role: Role | None = None
+    """`role` and `name` are known to the sweep only. None: all roles are on one machine."""
+    name: str = ""
     host: HostCount
     allowed: float
     """The host's CPU limit, in CPUs."""

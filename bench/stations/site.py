@@ -15,7 +15,6 @@ sweep uses the command's standard input and output. `nginx` can be left out.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import redis
@@ -73,15 +72,6 @@ def load_hosts(path: Path) -> Hosts:
         return Hosts.model_validate(store.read(path))
     except ValidationError as error:
         raise UserError(f"{path}: {in_words(error)}") from error
-
-
-class Seen(NamedTuple):
-    """The report of one agent on one load."""
-
-    role: Role | None
-    """None: all roles are on one machine."""
-    name: str
-    report: Report
 
 
 @dataclass
@@ -248,11 +238,13 @@ class Site:
         """Sample this machine's servers during the load; the agents sample by themselves."""
         self.load.look()
 
-    def end(self) -> list[Seen]:
+    def end(self) -> list[Report]:
         """Return the report of each agent after the load. Raises StartError."""
-        ordered = sorted(self._members, key=lambda one: one.role != "server")
-        found = {one.host.name: one.station.end() for one in ordered}
-        return [Seen(one.role, one.host.name, found[one.host.name]) for one in self._members]
+        found = {}
+        for one in sorted(self._members, key=lambda one: one.role != "server"):
+            about = {"role": one.role, "name": one.host.name}
+            found[one.host.name] = one.station.end().model_copy(update=about)
+        return [found[one.host.name] for one in self._members]
 
     def weigh(self) -> Weight:
         """Return the present usage of all servers."""

@@ -110,7 +110,7 @@ def first_failure(checks: Sequence[Check]) -> Check | None:
 
 def _causes(seen: Evidence) -> Iterator[str]:
     """Yield the kernel's actions that may have caused a failure, and their fixes."""
-    kernels = [tcp for host in seen.hosts if (tcp := host.report.host.tcp)]
+    kernels = [tcp for host in seen.hosts if (tcp := host.host.tcp)]
     if forgotten := sum(tcp.time_wait_overflows for tcp in kernels):
         words = f"the kernel could not keep {forgotten:,} connections in TIME_WAIT"
         yield f"{words} and may have reset their clients; fix: {TIME_WAIT_FIX}"
@@ -322,7 +322,7 @@ def _ends(seen: Evidence) -> tuple[str, str]:
     """Return how a server ended before SIGTERM, and how a server ended wrongly, as parts of a
     sentence. A text is empty if no server ended so. With several instances, a text has the number
     of the first such instance."""
-    alive = {s.name: s.report.servers.alive for s in seen.hosts if s.report.servers}
+    alive = {s.name: s.servers.alive for s in seen.hosts if s.servers}
     ends = [
         (host, *both)
         for host, of in seen.stopped.items()

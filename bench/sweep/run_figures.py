@@ -26,8 +26,7 @@ from bench.records.figures import (
     total,
 )
 from bench.services.balancer import BalancerUse
-from bench.stations.footprint import ServersUse, Stopped, Switches
-from bench.stations.site import Seen
+from bench.stations.footprint import Report, ServersUse, Stopped, Switches
 
 PEAKS = ("processes_peak", "threads_peak", "descriptors_peak", "pss_peak_mb", "pss_mean_mb")
 TCP = TcpCounters._fields
@@ -53,7 +52,7 @@ class Evidence:
     """The increases of the counts of visits and remarks in Redis."""
     redis: CpuTime
     idle: IdleReport | None
-    hosts: list[Seen]
+    hosts: list[Report]
     stopped: Mapping[str, Stopped]
     """How the programs of each host ended."""
     private: bool
@@ -68,12 +67,12 @@ class Evidence:
     @property
     def uses(self) -> list[ServersUse]:
         """Return the usage of the servers, by host."""
-        return [seen.report.servers for seen in self.hosts if seen.report.servers]
+        return [seen.servers for seen in self.hosts if seen.servers]
 
     @property
     def nginx(self) -> BalancerUse | None:
         """Return the CPU usage of nginx; None if the run has no nginx."""
-        return next((s.report.balancer for s in self.hosts if s.report.balancer), None)
+        return next((s.balancer for s in self.hosts if s.balancer), None)
 
     @property
     def during(self) -> int:
@@ -106,7 +105,7 @@ def enter(run: Run, seen: Evidence) -> None:
     run.calls = calls_per_request(seen.hosts, seen.spec.requests)
     ended = [end.statistics for of in seen.stopped.values() for end in of.servers]
     run.server_statistics = all_statistics(ended)
-    sampled = [host.report.stacks for host in seen.hosts]
+    sampled = [host.stacks for host in seen.hosts]
     run.stacks = next(filter(None, [*sampled, *(of.stacks for of in seen.stopped.values())]), None)
     if figures is None or seen.seconds <= 0 or not conditions.rated:
         return
@@ -122,25 +121,25 @@ def enter(run: Run, seen: Evidence) -> None:
         run.littles_law = littles_law(seen.spec, outcome.wall_seconds, outcome.latency.mean)
 
 
-def calls_per_request(hosts: Sequence[Seen], requests: int) -> CallFigures | None:
+def calls_per_request(hosts: Sequence[Report], requests: int) -> CallFigures | None:
     """Return the servers' system calls per request; None if no calls were counted."""
-    found = [calls for seen in hosts if (calls := seen.report.calls)]
+    found = [calls for seen in hosts if (calls := seen.calls)]
     counted = sum((Counter(calls.by_name) for calls in found), Counter[str]())
     each = {name: round(count / requests, 4) for name, count in counted.most_common()}
     writes = round(sum(calls.writes for calls in found) / requests, 4)
     return CallFigures(per_request=each, writes=writes) if found else None
 
 
-def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
+def host_figures(seen: Report, seconds: float) -> HostFigures | None:
     """Return a host's figures; None if everything runs on one machine. `seconds`: the time between
     the two readings of the host's counters, by our clock."""
     if seen.role is None:
         return None
-    used, tcp = seen.report.host, seen.report.host.tcp
+    used, tcp = seen.host, seen.host.tcp
     return HostFigures(
         role=seen.role,
         name=seen.name,
-        cpu_share=round(min(1.0, used.cpu_s / (seconds * seen.report.allowed)), 4),
+        cpu_share=round(min(1.0, used.cpu_s / (seconds * seen.allowed)), 4),
         throttled_share=None
         if used.periods is None or used.throttled is None
         else round(used.throttled / max(used.periods, 1), 4),
@@ -164,7 +163,7 @@ def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
 
 def _enter_bottleneck(run: Run, seen: Evidence) -> None:
     nginx = seen.nginx
-    redis = [s.report.redis_wanted_s for s in seen.hosts if s.report.redis_wanted_s is not None]
+    redis = [s.redis_wanted_s for s in seen.hosts if s.redis_wanted_s is not None]
     demands: dict[Bottleneck, float | None] = {
         "server": _servers_demand(seen),
         "load": seen.outcome.demand,
@@ -224,7 +223,7 @@ def _servers(seen: Evidence) -> ProcessFigures:
         samples=min(use.samples for use in uses),
         source=f"CPU: {scope}; switches: {counted}",
         **_sums(uses, PEAKS),
-        **_sums([host.report.host.tcp for host in seen.hosts if host.report.servers], TCP),
+        **_sums([host.host.tcp for host in seen.hosts if host.servers], TCP),
     )
 
 
@@ -235,10 +234,10 @@ def _cpu(seen: Evidence) -> tuple[CpuTime, str]:
         return cpu, "control group during the load"
     lives = [of.life.cpu for of in seen.stopped.values() if of.life]
     user, system = sum(life.user for life in lives), sum(life.system for life in lives)
-    serving = [host for host in seen.hosts if host.report.servers]
+    serving = [host for host in seen.hosts if host.servers]
     if all(host.role == "server" for host in serving) and user + system > 0:
         # The time from start to end includes start and shutdown, which are slow with many workers.
-        whole = sum(host.report.host.cpu_s for host in serving) * 1e6
+        whole = sum(host.host.cpu_s for host in serving) * 1e6
         part, scope = whole / (user + system), "the whole host during the load"
     else:
         part, scope = seen.during / seen.all_requests, LIFE

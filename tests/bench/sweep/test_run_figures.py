@@ -25,7 +25,6 @@ from bench.records.figures import (
 )
 from bench.services.balancer import BalancerUse
 from bench.stations.footprint import Lifetime, Report, ServersUse, Stopped, Switches
-from bench.stations.site import Seen
 from bench.subjects.running import Ended
 from bench.sweep.run_figures import Evidence, enter, judge, pressure
 
@@ -79,14 +78,14 @@ def use(**other: Any) -> ServersUse:
     return ServersUse(**found | PEAKS | other)
 
 
-def seen(role: Role | None = None, name: str = "", **report: Any) -> Seen:
+def seen(role: Role | None = None, name: str = "", **report: Any) -> Report:
     """Return a host that used 1 s of CPU time, half of its quota for 2.5 s."""
     host = report.pop("host", HostCount(1.0, None, None, TCP))
-    return Seen(role, name, Report(host=host, allowed=0.8, **report))
+    return Report(role=role, name=name, host=host, allowed=0.8, **report)
 
 
 def entered(
-    hosts: list[Seen],
+    hosts: list[Report],
     conditions: Conditions = USUAL,
     outcome: Outcome = OUTCOME,
     idle: IdleReport | None = None,
@@ -100,7 +99,7 @@ def entered(
     return run
 
 
-def evidence_of(hosts: list[Seen], conditions: Conditions, **other: Any) -> Evidence:
+def evidence_of(hosts: list[Report], conditions: Conditions, **other: Any) -> Evidence:
     """Return the evidence of a run of 4,000 redirects."""
     known: dict[str, Any] = {
         "spec": RunSpec("epoll", conditions, 50, 1, REQUESTS, 60.0),
@@ -160,7 +159,7 @@ def test_requests_of_idle_connections_count() -> None:
     assert figures.involuntary_switches_per_request == 0.1
 
 
-def of_hosts(**nginx: Any) -> list[Seen]:
+def of_hosts(**nginx: Any) -> list[Report]:
     """Return two hosts with servers, and one host each for the load, nginx and Redis."""
     stopped = HostCount(1.9, 25, 24, None)
     other = use(

@@ -35,8 +35,9 @@ from bench.host.kernel import CpuTicks, cpu_ticks, difference, task_folders, tex
 from bench.host.machine import Host, HostCount
 from bench.host.process import SignalWatch
 from bench.host.sockets import own_backlog
+from bench.records.conditions import Role
 from bench.records.environment import Placement
-from bench.records.figures import Role, StackFigures
+from bench.records.figures import StackFigures
 from bench.services.balancer import Balancer, BalancerEnd, BalancerUse, used_between
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.stations.sampling import (

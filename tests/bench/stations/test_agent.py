@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -186,6 +185,7 @@ def test_errors_of_the_host_are_reported(station: RemoteStation) -> None:
         (["sh", "-c", "echo Welcome; cat"], "sent a line that is not a reply: 'Welcome'"),
         (["cat"], "sent a line that is not a reply"),
         (["sh", "-c", "head -c 5000000 /dev/zero; sleep 60"], "sent a line that is not a reply"),
+        (["sh", "-c", 'echo \'{"result": "0123"}\'; cat'], "another version of this project"),
     ],
 )
 def test_a_program_that_is_no_agent(agent: list[str], words: str) -> None:
@@ -197,12 +197,6 @@ def test_a_silent_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(agent.TIMEOUTS, "hello", 0.2)
     with pytest.raises(HostLost, match=r"far sent no reply to hello in 0\.2 s"):
         greeted(["sleep", "60"])
-
-
-def test_another_version_is_detected() -> None:
-    answer = '{"result": "0123456789abcdef"}'
-    with pytest.raises(HostLost, match="far has another version of this project"):
-        greeted([sys.executable, "-c", f"print('{answer}'); input()"])
 
 
 def test_a_signal_is_not_waited_out(mark: str) -> None:

@@ -22,7 +22,6 @@ from bench.load.generators import latency_from, parse_percentile_file, parse_req
 from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.records.figures import Frame
-from bench.records.values import toml_of
 from bench.records.workloads import WORKLOADS, named, workload_for
 from bench.stations import footprint, sampling
 from bench.stations.footprint import (
@@ -56,7 +55,6 @@ from ..commands import in_path
 from ..measuring import measured_of
 from ..whole_sweep import SECONDS
 
-CASES = toml_of(Path(__file__).with_name("origins.toml"))
 RECORDED = Path(__file__).parents[1] / "recorded"
 NOWHERE = Placement(server=[], load=[], note="")
 
@@ -365,13 +363,20 @@ def test_without_perf_a_server_in_go_samples_itself(name: str) -> None:
     assert any("serve" in one.lower() or "workerpool" in one.lower() for one in names), names
 
 
-@pytest.mark.parametrize(("place", "owner"), CASES["origins"])
+@pytest.mark.parametrize(
+    ("place", "owner"),
+    [
+        *((name, "kernel") for name in ("[kernel.kallsyms]", "[nf_conntrack]", "bpf_prog_6deef73")),
+        *((name, "library") for name in ("[vdso]", "[unknown]", "/usr/lib/libc.so.6")),
+        ("/srv/zerohttpd/epoll", "server"),
+    ],
+)
 def test_the_origin_of_a_function(place: str, owner: Owner) -> None:
     """The sampler counts functions of kernel modules as kernel, not as user space."""
     assert owner_of(place) == owner
 
 
-TRACE = (Path(__file__).parents[1] / "recorded" / "strace.txt").read_text().splitlines()
+TRACE = (RECORDED / "strace.txt").read_text().splitlines()
 
 
 def test_system_calls_are_counted_once_each() -> None:

@@ -40,14 +40,7 @@ from bench.records.environment import Placement
 from bench.records.figures import StackFigures
 from bench.services.balancer import Balancer, BalancerEnd, BalancerUse, used_between
 from bench.services.redis_server import PrivateRedis, SlowRedis
-from bench.stations.sampling import (
-    Calls,
-    Sampler,
-    Tracer,
-    what_it_wrote,
-    what_was_counted,
-    why_no_perf,
-)
+from bench.stations import sampling
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import PROFILE_FILE, Subject
 
@@ -139,7 +132,7 @@ class Report(BaseModel):
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
     """The seconds for which Redis's busiest thread (or the slow Redis) ran or waited for a CPU."""
-    calls: Calls | None = None
+    calls: sampling.Calls | None = None
     stacks: StackFigures | None = None
 
 
@@ -268,7 +261,7 @@ class Observation:
             self._own = []
         self._looks: list[Weight] = []
         self._next_look = math.inf
-        self._profiler: Tracer | Sampler | None = None
+        self._profiler: sampling.Tracer | sampling.Sampler | None = None
 
     def begin(self, watch: SignalWatch) -> None:
         """Start to count system calls or to sample stacks, if the servers' mode requires it. Then
@@ -276,9 +269,9 @@ class Observation:
         pids = pids_of(self._servers)
         mode = self._servers[0].place.conditions.mode if self._servers else "closed"
         if mode == "traced":
-            self._profiler = Tracer(pids, watch)
+            self._profiler = sampling.Tracer(pids, watch)
         if mode == "sampled" and not self._servers[0].place.profile:
-            self._profiler = Sampler(pids, self._own, self._others, watch)
+            self._profiler = sampling.Sampler(pids, self._own, self._others, watch)
         self._nginx_before = self._balancer.use() if self._balancer else {}
         self._tasks, self._before = tasks_of(pids_of(self._servers)), self._moment()
         self._next_look = time.monotonic() + 0.1
@@ -310,14 +303,14 @@ class Observation:
             servers=self._use(passed) if self._servers else None,
         )
         profiler, self._profiler, self._next_look = self._profiler, None, math.inf
-        if isinstance(profiler, Tracer):
+        if isinstance(profiler, sampling.Tracer):
             report.calls = profiler.stop()
         elif profiler:
             report.stacks = profiler.stop()
         elif self._servers and self._servers[0].place.profile:
             for server in self._servers:
                 server.stop()
-            report.stacks = what_it_wrote(self._servers[0].place.folder / PROFILE_FILE)
+            report.stacks = sampling.what_it_wrote(self._servers[0].place.folder / PROFILE_FILE)
         return report
 
     def close(self) -> None:
@@ -370,10 +363,10 @@ def ended(servers: Sequence[RunningServer]) -> Stopped:
             server.ask_to_stop()
         found.servers = [server.stop() for server in servers]
         found.life = difference(lives_reaped(), before)
-        found.stacks = what_was_counted(servers[0].place.folder)
+        found.stacks = sampling.what_was_counted(servers[0].place.folder)
     return found
 
 
 def profiles_itself(subject: Subject, mode: str) -> bool:
     """Return whether a server must write its own profile because perf is not available."""
-    return mode == "sampled" and subject.profiles_itself and bool(why_no_perf())
+    return mode == "sampled" and subject.profiles_itself and bool(sampling.why_no_perf())

@@ -16,13 +16,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bench.host.accounting import (
-    adopt_orphans,
-    find_slicing,
-    new_group,
-    parent_of_groups,
-    remove_stale_groups,
-)
+from bench.host import accounting
 from bench.host.process import SignalWatch, raise_descriptors
 from bench.host.project import ROOT, source_digest
 from bench.host.sockets import wait_for_room
@@ -30,16 +24,7 @@ from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import PrivateRedis, SlowRedis
-from bench.stations.footprint import (
-    Observation,
-    Report,
-    Stopped,
-    Weight,
-    ended,
-    pids_of,
-    profiles_itself,
-    weigh,
-)
+from bench.stations import footprint
 from bench.stations.survey import Surveyed, survey
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select
@@ -71,19 +56,19 @@ class LocalStation:
         self._watch, self._placement, self.address = watch, placement, address
         self.known: dict[str, Subject] = {}
         """The servers that `survey` has found, by name. `start_servers` searches for the others."""
-        self._groups = parent_of_groups()
+        self._groups = accounting.parent_of_groups()
         if self._groups:
-            remove_stale_groups(self._groups)
+            accounting.remove_stale_groups(self._groups)
         else:
-            adopt_orphans()
-        self._slicing = find_slicing()
+            accounting.adopt_orphans()
+        self._slicing = accounting.find_slicing()
         self._redis: PrivateRedis | None = None
         self._slow: SlowRedis | None = None
         self._balancer: Balancer | None = None
         self._servers: list[RunningServer] = []
         self._run = contextlib.ExitStack()
         """Ends the slow Redis and removes the folders of this run."""
-        self._observed: Observation | None = None
+        self._observed: footprint.Observation | None = None
 
     def hello(self, address: str) -> str:
         """Return the digest of the sources. Store `address`, on which all programs will listen."""
@@ -133,12 +118,12 @@ class LocalStation:
                 conditions=order.conditions,
                 answer_bytes=order.answer_bytes,
                 address=self.address,
-                profile=profiles_itself(subject, order.conditions.mode),
+                profile=footprint.profiles_itself(subject, order.conditions.mode),
             )
             cpus = [own[number % len(own)]] if own else []
             if order.conditions.cores == "all":
                 cpus = [*own, *self._placement.load]
-            group = new_group(self._groups, self._slicing, order.conditions.quota)
+            group = accounting.new_group(self._groups, self._slicing, order.conditions.quota)
             self._servers.append(RunningServer(subject, place, cpus, self._watch, group))
         return [server.url for server in self._servers]
 
@@ -150,7 +135,8 @@ class LocalStation:
     def begin(self) -> None:
         """Start to observe the servers; read the counters before the load. Raises StartError."""
         redis = [one for one in (self._redis, self._slow) if one]
-        self._observed = Observation(self._servers, self._placement, redis, self._balancer)
+        observed = footprint.Observation(self._servers, self._placement, redis, self._balancer)
+        self._observed = observed
         self._observed.begin(self._watch)
 
     def look(self) -> None:
@@ -159,21 +145,21 @@ class LocalStation:
         if self._observed:
             self._observed.look()
 
-    def end(self) -> Report:
+    def end(self) -> footprint.Report:
         """Stop observing and return the usage during the load. Raises StartError."""
         assert self._observed, "the observation has begun"
         return self._observed.end()
 
-    def weigh(self) -> Weight:
+    def weigh(self) -> footprint.Weight:
         """Return the present usage of the servers."""
-        return weigh(pids_of(self._servers))
+        return footprint.weigh(footprint.pids_of(self._servers))
 
-    def stop_run(self) -> Stopped:
+    def stop_run(self) -> footprint.Stopped:
         """End all programs of this run, and return how they ended. May be called twice."""
         if self._observed:
             self._observed.close()
         nginx = self._balancer.stop() if self._balancer else None
-        found = ended(self._servers).model_copy(update={"balancer": nginx})
+        found = footprint.ended(self._servers).model_copy(update={"balancer": nginx})
         self._run.close()
         self._observed = self._balancer = self._slow = None
         self._servers = []

@@ -51,17 +51,9 @@ def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tu
 
 def empty_run(subject: Subject, spec: RunSpec, state: Held, label: str = "", text: str = "") -> Run:
     """Return the record of a run without figures; `label` and `text` are the reason."""
-    return Run(
-        subject=spec.subject,
-        kind=subject.kind,
-        architecture=subject.architecture,
-        conditions=spec.conditions,
-        concurrency=spec.concurrency,
-        run=spec.run,
-        state=state,
-        reason=Reason(label=label, text=text) if text else None,
-        requests=spec.requests,
-    )
+    reason, of = Reason(label=label, text=text) if text else None, subject.architecture
+    # `Run` has the fields of its plan, except the timeout.
+    return Run(**vars(spec), kind=subject.kind, architecture=of, state=state, reason=reason)
 
 
 def _make_room(spec: RunSpec, site: Site, size: int) -> float:

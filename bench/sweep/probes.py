@@ -98,7 +98,10 @@ def pending(url: str, workload: Workload, connections: int, site: Site) -> Outco
         site.redis.hold(HELD_MS)
         held_till = time.monotonic() + HELD_MS / 1000
         ask(clients, url, workload)
-        held = _calm(site, held_till - SPARE_SECONDS)
+        held, ran_us = site.weigh(), -1.0
+        while held.ran_us != ran_us and time.monotonic() < held_till - SPARE_SECONDS:
+            site.watch.sleep(CALM_SECONDS)
+            ran_us, held = held.ran_us, site.weigh()
         answered = ready(clients, select.POLLIN)
         if time.monotonic() > held_till:
             raise NoFigure("the machine was too slow: Redis answered before the memory was read")
@@ -107,17 +110,6 @@ def pending(url: str, workload: Workload, connections: int, site: Site) -> Outco
             raise NoFigure(f"{said}: they need no Redis")
         listen(clients)
     return _outcome(before, held, connections, begin)
-
-
-def _calm(site: Site, deadline: float) -> Weight:
-    """Wait until the servers use no CPU time, or until `deadline`. Return the servers' usage."""
-    found = site.weigh()
-    while time.monotonic() < deadline:
-        site.watch.sleep(CALM_SECONDS)
-        before, found = found, site.weigh()
-        if found.ran_us == before.ran_us:
-            break
-    return found
 
 
 def _outcome(before: Weight, held: Weight, connections: int, begin: float) -> Outcome:

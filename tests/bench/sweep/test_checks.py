@@ -182,20 +182,18 @@ def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
 Found = tuple[Run, Evidence]
 
 
-def gathered(conditions: Conditions = USUAL, concurrency: int = 50, **other: Any) -> Found:
+def gathered(conditions: Conditions = USUAL, **other: Any) -> Found:
     """Return a run of 4,000 redirects with its evidence. The server has counted 4,100 requests: the
     first request, 99 requests to warm up, and the run."""
+    kind, law = other.pop("kind", "server"), other.pop("law", None)
     ended = Stopped(servers=other.pop("ended", [end()]), balancer=other.pop("nginx", None))
-    stopped = {"here": ended}
-    run = entered([seen(servers=use())], conditions, stopped=stopped)
-    run.kind = other.pop("kind", "server")
-    run.littles_law = other.pop("law", run.littles_law)
-    spec = RunSpec("epoll", conditions, concurrency, 1, REQUESTS, 60.0)
     host = HostCount(1.0, None, None, TcpCounters(*other.pop("tcp", (0, 0, 0, 0))))
     hosts = [seen(name="here", servers=other.pop("servers", use()), host=host)]
     counted = (other.pop("visits", 4007), 3)
-    more = {"spec": spec, "counted": counted, "stopped": stopped, **other}
-    return run, evidence_of(hosts, conditions, **more)
+    found = evidence_of(hosts, conditions, counted=counted, stopped={"here": ended}, **other)
+    run = entered(found)
+    run.kind, run.littles_law = kind, law or run.littles_law
+    return run, found
 
 
 def end(status: int = 0, obeyed: bool = True, **counted: int) -> Ended:

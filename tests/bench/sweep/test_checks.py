@@ -205,8 +205,8 @@ def end(status: int = 0, obeyed: bool = True, **counted: int) -> Ended:
 
 def idle_of(held: int, reopened: int, requests: int = 1000) -> dict[str, Any]:
     """Return the evidence of 1,000 idle connections and of the requests on them."""
-    count = 4100 + requests
-    return {"idle": IdleReport(1000, held, reopened, requests, 0), "ended": [end(_3xx=count)]}
+    ended = [end(_3xx=4100, _2xx=requests)]
+    return {"idle": IdleReport(1000, held, reopened, requests, 0), "ended": ended}
 
 
 def of_ab(**figures: int) -> Outcome:
@@ -265,7 +265,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "good": {},
     "connections forgotten": {"tcp": (0, 0, 0, 9)},
     "count within the slack": {"conditions": KEPT, "outcome": ALL_KEPT, "ended": [end(_3xx=4200)]},
-    "a reference server": {"kind": "reference", "ended": [SILENT]},
+    "a reference server": {"kind": "reference", "ended": [end(1)]},
     "visitors": {"conditions": PAGE, "visits": 4000},
     "visitors within the slack": KEPT_PAGE | {"visits": 4050},
     "visitors of others": {"conditions": PAGE, "visits": 9999, "private": False},

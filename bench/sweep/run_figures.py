@@ -10,21 +10,9 @@ from bench.host.kernel import TcpCounters
 from bench.load.client import Response
 from bench.load.crowd import Outcome
 from bench.load.running import IdleReport
+from bench.records import figures
 from bench.records.conditions import RunSpec
-from bench.records.figures import (
-    AbFigures,
-    Bottleneck,
-    CallFigures,
-    HostFigures,
-    LittlesLaw,
-    OpenLoopFigures,
-    OtherProcess,
-    ProcessFigures,
-    Run,
-    ServerStatistics,
-    WrkFigures,
-    total,
-)
+from bench.records.figures import Run
 from bench.services.balancer import BalancerUse
 from bench.stations.footprint import Report, ServersUse, Stopped, Switches
 
@@ -96,18 +84,18 @@ class Evidence:
 
 def enter(run: Run, seen: Evidence) -> None:
     """Store all figures in a run after its load."""
-    outcome, figures, conditions = seen.outcome, seen.outcome.figures, seen.spec.conditions
+    outcome, report, conditions = seen.outcome, seen.outcome.figures, seen.spec.conditions
     run.ab_command, run.latency, run.memory = outcome.command, outcome.latency, outcome.memory
-    run.ab = figures if isinstance(figures, AbFigures) else None
-    run.wrk = figures if isinstance(figures, WrkFigures) else None
-    run.open_loop = figures if isinstance(figures, OpenLoopFigures) else None
+    run.ab = report if isinstance(report, figures.AbFigures) else None
+    run.wrk = report if isinstance(report, figures.WrkFigures) else None
+    run.open_loop = report if isinstance(report, figures.OpenLoopFigures) else None
     run.idle_reopened = seen.idle.reopened if seen.idle else None
     run.calls = calls_per_request(seen.hosts, seen.spec.requests)
     ended = [end.statistics for of in seen.stopped.values() for end in of.servers]
     run.server_statistics = all_statistics(ended)
     sampled = [host.stacks for host in seen.hosts]
     run.stacks = next(filter(None, [*sampled, *(of.stacks for of in seen.stopped.values())]), None)
-    if figures is None or seen.seconds <= 0 or not conditions.rated:
+    if report is None or seen.seconds <= 0 or not conditions.rated:
         return
     run.process = _servers(seen)
     run.hosts = [found for host in seen.hosts if (found := host_figures(host, seen.wall))]
@@ -121,22 +109,22 @@ def enter(run: Run, seen: Evidence) -> None:
         run.littles_law = littles_law(seen.spec, outcome.wall_seconds, outcome.latency.mean)
 
 
-def calls_per_request(hosts: Sequence[Report], requests: int) -> CallFigures | None:
+def calls_per_request(hosts: Sequence[Report], requests: int) -> figures.CallFigures | None:
     """Return the servers' system calls per request; None if no calls were counted."""
     found = [calls for seen in hosts if (calls := seen.calls)]
     counted = sum((Counter(calls.by_name) for calls in found), Counter[str]())
     each = {name: round(count / requests, 4) for name, count in counted.most_common()}
     writes = round(sum(calls.writes for calls in found) / requests, 4)
-    return CallFigures(per_request=each, writes=writes) if found else None
+    return figures.CallFigures(per_request=each, writes=writes) if found else None
 
 
-def host_figures(seen: Report, seconds: float) -> HostFigures | None:
+def host_figures(seen: Report, seconds: float) -> figures.HostFigures | None:
     """Return a host's figures; None if everything runs on one machine. `seconds`: the time between
     the two readings of the host's counters, by our clock."""
     if seen.role is None:
         return None
     used, tcp = seen.host, seen.host.tcp
-    return HostFigures(
+    return figures.HostFigures(
         role=seen.role,
         name=seen.name,
         cpu_share=round(min(1.0, used.cpu_s / (seconds * seen.allowed)), 4),
@@ -147,12 +135,12 @@ def host_figures(seen: Report, seconds: float) -> HostFigures | None:
     )
 
 
-def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
+def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> figures.LittlesLaw:
     """Return a run's values for Little's law: the rate by our own clock, the mean time of all
     requests, and their product."""
     rate = spec.requests / max(wall - CLOCK_SECONDS / 2, CLOCK_SECONDS / 2)
     product = rate * mean_ms / 1000
-    return LittlesLaw(
+    return figures.LittlesLaw(
         concurrency=spec.concurrency,
         rate=round(rate, 3),
         mean_ms=mean_ms,
@@ -164,7 +152,7 @@ def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
 def _enter_bottleneck(run: Run, seen: Evidence) -> None:
     nginx = seen.nginx
     redis = [s.redis_wanted_s for s in seen.hosts if s.redis_wanted_s is not None]
-    demands: dict[Bottleneck, float | None] = {
+    demands: dict[figures.Bottleneck, float | None] = {
         "server": _servers_demand(seen),
         "load": seen.outcome.demand,
         # The larger demand: of Redis, or of the slow Redis in front of it.
@@ -201,13 +189,13 @@ def _servers_demand(seen: Evidence) -> float | None:
     return max(found, default=None)
 
 
-def _servers(seen: Evidence) -> ProcessFigures:
+def _servers(seen: Evidence) -> figures.ProcessFigures:
     """Return the figures of all instances together."""
     uses, quota = seen.uses, seen.quota_shares
     cpu, scope = _cpu(seen)
     switches, counted = _switches(seen)
-    faults = total([use.faults for use in uses])
-    return ProcessFigures(
+    faults = figures.total([use.faults for use in uses])
+    return figures.ProcessFigures(
         cpu_user_s=round(cpu.user / 1e6, 6),
         cpu_system_s=round(cpu.system / 1e6, 6),
         cpu_us_per_request=round(cpu.total / seen.during, 3),
@@ -264,7 +252,9 @@ def _foreign_share(uses: Sequence[ServersUse], cpu: CpuTime) -> float | None:
     return round(max(0.0, (sum(busy) - cpu.total / 1e6 / seconds) / cpus), 4)
 
 
-def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
+def all_statistics(
+    found: Sequence[figures.ServerStatistics | None],
+) -> figures.ServerStatistics | None:
     """Return the instances' statistics as sums (peak memory: maximum); None if one is unknown."""
     known = [one for one in found if one is not None]
     if len(known) < len(found) or not known:
@@ -273,22 +263,22 @@ def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics
         return known[0]
     classes = {name: None for one in known for name in one.responses}
     sums = _sums(known, ("requests", "bytes_sent", "cpu_user_s", "cpu_system_s"))
-    requests, spent = sums["requests"], total([sums["cpu_user_s"], sums["cpu_system_s"]])
+    requests, spent = sums["requests"], figures.total([sums["cpu_user_s"], sums["cpu_system_s"]])
     more = {
         "responses": {name: sum(one.responses.get(name, 0) for one in known) for name in classes},
         "cpu_us_per_request": round(spent / requests * 1e6, 1) if requests and spent else None,
         "peak_memory_mb": max(one.peak_memory_mb or 0.0 for one in known),
     }
-    return ServerStatistics.model_validate({**sums, **more})
+    return figures.ServerStatistics.model_validate({**sums, **more})
 
 
 def _sums(of: Sequence[object], names: Iterable[str]) -> dict[str, float | None]:
     """Return the sum of each attribute in `names`, by name; None if a value is unknown."""
-    return {name: total([getattr(one, name, None) for one in of]) for name in names}
+    return {name: figures.total([getattr(one, name, None) for one in of]) for name in names}
 
 
-def _other(cpu: CpuTime, seconds: float) -> OtherProcess:
-    return OtherProcess(
+def _other(cpu: CpuTime, seconds: float) -> figures.OtherProcess:
+    return figures.OtherProcess(
         cpu_user_s=round(cpu.user / 1e6, 6),
         cpu_system_s=round(cpu.system / 1e6, 6),
         cpu_share=round(cpu.total / 1e6 / seconds, 4),
@@ -309,7 +299,9 @@ THROTTLED = 0.5
 can also be throttled sometimes, if its work comes in bursts."""
 
 
-def judge(demands: Mapping[Bottleneck, float | None]) -> tuple[Bottleneck | None, bool]:
+def judge(
+    demands: Mapping[figures.Bottleneck, float | None],
+) -> tuple[figures.Bottleneck | None, bool]:
     """Return the bottleneck, and whether the rate is a lower bound: the load generator was at its
     limit, but the server was not. `demands`: the needed share of a core (0 to 1), by role; None if
     unknown or absent."""
@@ -323,7 +315,7 @@ def judge(demands: Mapping[Bottleneck, float | None]) -> tuple[Bottleneck | None
     return (most if others[most] >= LIMIT else "none"), load >= LIMIT
 
 
-def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None:
+def pressure(demand: float | None, hosts: Sequence[figures.HostFigures]) -> float | None:
     """Return the maximum of `demand` and the utilisation of `hosts`; None if all are unknown."""
     known = [found for host in hosts if (found := of_host(host)) is not None]
     return max([*known, *([] if demand is None else [demand])], default=None)
@@ -336,7 +328,7 @@ def of_quota(used: float, throttled: float) -> float:
     return min(1.0, used) if throttled > THROTTLED else min(LIMIT / 2, used)
 
 
-def of_host(host: HostFigures) -> float | None:
+def of_host(host: figures.HostFigures) -> float | None:
     """Return how near a host was to its limit, which is 1.0. Return None without a quota, because
     other work may have used the host's CPUs."""
     if host.throttled_share is None:

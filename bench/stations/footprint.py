@@ -37,7 +37,7 @@ from bench.host.process import SignalWatch
 from bench.host.sockets import own_backlog
 from bench.records.conditions import Role
 from bench.records.environment import Placement
-from bench.records.figures import StackFigures
+from bench.records.figures import MemoryFigures, StackFigures
 from bench.services.balancer import Balancer, BalancerEnd, BalancerUse, used_between
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.stations import sampling
@@ -117,6 +117,11 @@ class Weight(NamedTuple):
     def of_all(cls, weights: Iterable["Weight"], scale: float = 1) -> "Weight":
         """Return the sum of several weights, times `scale`."""
         return cls(*(round(sum(each) * scale) for each in zip(cls(), *weights, strict=True)))
+
+    def figures(self, connections: int, before: "Weight") -> MemoryFigures:
+        """Return the memory for some connections. `before`: the usage before they were opened."""
+        sizes = {"before": before.pss, "pss": self.pss, "anonymous": self.anonymous}
+        return MemoryFigures(connections=connections, **sizes)
 
 
 class Report(BaseModel):

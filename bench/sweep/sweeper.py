@@ -19,7 +19,6 @@ from bench.stations.site import Site
 from bench.studies.runs import Planned
 from bench.sweep import display
 from bench.sweep.cell import Lengths, empty_run, measure
-from bench.sweep.estimate import Estimate
 
 
 @dataclass
@@ -79,7 +78,7 @@ class Sweeper:
         there = {(run.key, run.run) for run in results.runs}
         rest = [spec for spec in self.planned.runs if (spec.key, spec.run) not in there]
         warm_ups = {name: one.warm_up for name, one in self.planned.subjects.items()}
-        estimate = Estimate(self.diagnosis.why_not, warm_ups)
+        estimate = display.Estimate(self.diagnosis.why_not, warm_ups)
         for run in results.runs:
             estimate.learn(run)
         try:

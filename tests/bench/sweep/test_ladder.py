@@ -27,8 +27,7 @@ from bench.studies.runs import (
     timeout_of,
 )
 from bench.subjects.subject import Subject
-from bench.sweep.display import in_words
-from bench.sweep.estimate import Estimate
+from bench.sweep.display import Estimate, in_words
 from bench.sweep.options import chosen_options, sweep_parser
 
 from ..records.test_results import held

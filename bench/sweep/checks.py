@@ -54,28 +54,20 @@ class Asked:
     any_length: bool = False
     """Whether bodies may differ in length; then their mean length is at least `body_bytes`."""
     keep_alive: bool = False
-    slack: int = 0
-    """The number of additional requests that the server may have counted."""
-
-
-def kept(seen: Evidence) -> bool:
-    """Return whether clients send many requests on each connection."""
-    return seen.spec.conditions.keep_alive and not seen.spec.conditions.asks_once
-
-
-def unread(seen: Evidence) -> int:
-    """Return the number of requests that ab may send in addition: with keep-alive, ab may leave one
+    unread: int = 0
+    """The number of requests that ab may send in addition: with keep-alive, ab may leave one
     response unread on each connection."""
-    return seen.spec.concurrency if kept(seen) and seen.outcome.tool == "ab" else 0
+    slack: int = 0
+    """The number of additional requests that the server may have counted, `unread` included."""
 
 
 def asked(run: Run, seen: Evidence) -> Asked:
     """Return the load that the generator of a run must make."""
-    spec, conditions = seen.spec, seen.spec.conditions
+    spec, conditions, tool = seen.spec, seen.spec.conditions, seen.outcome.tool
     workload = workload_for(conditions.workload)
-    of_warm_up = min(spec.concurrency, WARM_UP_CONNECTIONS)
-    if not kept(seen) or seen.outcome.tool == "wrk":
-        of_warm_up = 0
+    kept = conditions.keep_alive and not conditions.asks_once  # many requests on each connection
+    unread = spec.concurrency if kept and tool == "ab" else 0
+    of_warm_up = min(spec.concurrency, WARM_UP_CONNECTIONS) if kept and tool != "wrk" else 0
     # With keep-alive the head may contain the number of remaining requests.
     same_heads = run.kind != "server" and not conditions.keep_alive
     return Asked(
@@ -86,9 +78,10 @@ def asked(run: Run, seen: Evidence) -> Asked:
         answer_bytes=seen.answer.size if same_heads else None,
         any_length=workload.may_grow or (not seen.private and workload.visits > 0),
         # A traced or counted server is slow, and may close connections because clients wait.
-        keep_alive=kept(seen) and conditions.mode not in ("traced", "counted"),
+        keep_alive=kept and conditions.mode not in ("traced", "counted"),
+        unread=unread,
         # The last answer on an idle connection may arrive too late to be counted.
-        slack=unread(seen) + of_warm_up + conditions.idle,
+        slack=unread + of_warm_up + conditions.idle,
     )
 
 
@@ -131,7 +124,7 @@ def _checks(run: Run, seen: Evidence) -> Iterator[Check]:
     yield _check("server alive", not died, "died", detail)
     if seen.outcome.tool:
         yield from load_checks(load, seen.outcome)
-    yield from _check_counts(seen)
+    yield from _check_counts(seen, load)
     if run.kind == "server":  # baselines and reference servers print no statistics
         yield from _check_statistics(run, seen, load)
     yield from _check_little(run, seen)
@@ -238,14 +231,14 @@ def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
     yield from _check_kept(asked, figures.complete - figures.closes)
 
 
-def _check_counts(seen: Evidence) -> Iterator[Check]:
+def _check_counts(seen: Evidence, asked: Asked) -> Iterator[Check]:
     """Check the increase of the counts in Redis, which are independent of the load generator. If
     Redis may have other clients, the increase has no maximum."""
-    workload, requests = workload_for(seen.spec.conditions.workload), seen.spec.requests
+    workload = workload_for(seen.spec.conditions.workload)
     kinds = (("visitors", workload.visits), ("remarks", workload.remarks))
     for (what, each), got in zip(kinds, seen.counted, strict=True):
         if each:
-            due, most = each * requests, each * (requests + unread(seen))
+            due, most = each * asked.requests, each * (asked.requests + asked.unread)
             holds = got >= due and (got <= most or not seen.private)
             detail = f"{due:,} {what} expected, {got:,} counted"
             yield _check(f"{what} in Redis", holds, "miscount", detail)

@@ -45,6 +45,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the value of an environment variable that marks all descendants of a test."""
     found = uuid.uuid4().hex
     monkeypatch.setenv(MARK, found)
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.chdir(ROOT)
     return found
 
@@ -91,6 +92,10 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
 
     urls = all_started(station)
     assert {urlsplit(url).hostname for url in urls} == {ELSEWHERE}
+    started = [pid for pid, words in marked(mark) if words.startswith(f"{ROOT}/preforking")]
+    variables = [Path(f"/proc/{pid}/environ").read_bytes() for pid in started]
+    assert variables, "the servers run"
+    assert not any(b"GIT_DIR=" in each for each in variables), "they inherit no foreign variable"
     workload = workload_for("guestbook")
     station.begin()
     for url in urls[:2]:
@@ -114,18 +119,6 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     station.close()
     wait_for(lambda: not listens(urlsplit(urls[2]).port), "Redis still listens")
     assert strays(mark, os.getpid()) == []
-
-
-def test_its_programs_do_not_inherit_foreign_variables(
-    mark: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GIT_DIR", "/nowhere")
-    with contextlib.closing(greeted(AGENT)) as station:
-        all_started(station)
-        started = [pid for pid, words in marked(mark) if words.startswith(f"{ROOT}/preforking")]
-        assert started
-        for pid in started:
-            assert b"GIT_DIR=" not in Path(f"/proc/{pid}/environ").read_bytes()
 
 
 def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:

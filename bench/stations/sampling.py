@@ -72,18 +72,13 @@ def owner_of(place: str) -> Owner:
     return "library" if ".so" in place else "server"
 
 
-def from_start(stack: Stack) -> Stack:
-    """Return the part of a stack from its first function of STARTS; without one, the whole
-    stack."""
-    begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
-    return stack[begin:]
-
-
 def tree(stacks: Iterable[tuple[Stack, int]]) -> list[Frame]:
-    """Return the merged stacks. Functions with small shares are counted with their callers."""
+    """Return the merged stacks, each from its first function of STARTS. Functions with small shares
+    are counted with their callers."""
     counted = Counter[Stack]()
     for stack, count in stacks:
-        counted[from_start(stack)] += count
+        begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
+        counted[stack[begin:]] += count
     return _frames(counted, SMALLEST * counted.total())
 
 

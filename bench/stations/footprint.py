@@ -42,7 +42,6 @@ from bench.services.balancer import Balancer, BalancerEnd, BalancerUse, used_bet
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.stations import sampling
 from bench.subjects.running import Ended, RunningServer
-from bench.subjects.subject import PROFILE_FILE, Subject
 
 LOOKS_PER_SECOND = 5
 COST_OF_LOOKING = 0.04
@@ -315,7 +314,7 @@ class Observation:
         elif self._servers and self._servers[0].place.profile:
             for server in self._servers:
                 server.stop()
-            report.stacks = sampling.what_it_wrote(self._servers[0].place.folder / PROFILE_FILE)
+            report.stacks = sampling.what_it_wrote(self._servers[0].place.folder)
         return report
 
     def close(self) -> None:
@@ -372,6 +371,6 @@ def ended(servers: Sequence[RunningServer]) -> Stopped:
     return found
 
 
-def profiles_itself(subject: Subject, mode: str) -> bool:
+def cannot_sample(mode: str) -> bool:
     """Return whether a server must write its own profile because perf is not available."""
-    return mode == "sampled" and subject.profiles_itself and bool(sampling.why_no_perf())
+    return mode == "sampled" and bool(sampling.why_no_perf())

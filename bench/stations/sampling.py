@@ -39,6 +39,7 @@ from bench.records.conditions import Mode
 from bench.records.errors import UserError
 from bench.records.figures import Frame, StackFigures
 from bench.subjects.running import CALLGRIND_FILE
+from bench.subjects.subject import PROFILE_FILE
 
 # ---- Call stacks as a tree for a flame graph ----
 
@@ -319,10 +320,11 @@ def _is_serving(stack: Stack) -> bool:
     return not STARTS.isdisjoint(names) and START_AND_END.isdisjoint(names)
 
 
-def what_it_wrote(file: Path) -> StackFigures:
-    """Return the profile of a Go program. Raise StartError if pprof cannot read the file."""
+def what_it_wrote(folder: Path) -> StackFigures:
+    """Return the profile that a Go program has written into `folder`. Raise StartError if pprof
+    cannot read the file."""
     pprof = ["go", "tool", "pprof", "-symbolize=none", "-sample_index=samples", "-traces"]
-    stacks = stacks_by([*pprof, str(file)], traces)
+    stacks = stacks_by([*pprof, str(folder / PROFILE_FILE)], traces)
     return StackFigures(how="pprof", kernel=False, frames=tree(stacks))
 
 

@@ -118,7 +118,7 @@ class LocalStation:
                 conditions=order.conditions,
                 answer_bytes=order.answer_bytes,
                 address=self.address,
-                profile=footprint.profiles_itself(subject, order.conditions.mode),
+                profile=subject.profiles_itself and footprint.cannot_sample(order.conditions.mode),
             )
             cpus = [own[number % len(own)]] if own else []
             if order.conditions.cores == "all":

@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from bench.host.project import ROOT
-from bench.records.conditions import ASPECTS, DEFAULT_WORKLOAD, Plan
+from bench.records.conditions import ASPECTS, DEFAULT_WORKLOAD, Plan, Value
 from bench.records.errors import UserError
-from bench.records.figures import Value
 from bench.records.results import KeptOptions, Results
 from bench.records.values import Parser, add_results, add_value, path, positive, value_of, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for

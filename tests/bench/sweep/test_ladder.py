@@ -198,7 +198,7 @@ def shown(results: Results, current: RunSpec | None = None, lines: int | None = 
 
 def test_the_table_has_servers_across_and_concurrency_down(results: Results) -> None:
     results.runs.append(run("poll", 1000, None))
-    assert shown(results, current=spec("epoll", 500)) == [
+    assert shown(results, spec("epoll", 500), lines=24) == [
         "Requests per second: guestbook",
         "clients poll epoll",
         "20 4,321 5,000",

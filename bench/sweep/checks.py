@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.doctor.limits import ACCEPT_QUEUE_FIX, TIME_WAIT_FIX
-from bench.load.crowd import Outcome
+from bench.load.running import Outcome
 from bench.records.conditions import RunSpec
 from bench.records.figures import AbFigures, Check, Reason, Run, WrkFigures
 from bench.records.workloads import workload_for

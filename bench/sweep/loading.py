@@ -10,9 +10,8 @@ from dataclasses import replace
 from urllib.parse import urljoin, urlsplit
 
 from bench.load.client import Client, NoAnswer
-from bench.load.crowd import Outcome
 from bench.load.generators import AB, OHA, WRK, WRK_PIPELINED
-from bench.load.running import IdleConnections, Load, request_for
+from bench.load.running import IdleConnections, Load, Outcome, request_for
 from bench.records.conditions import RunSpec
 from bench.records.errors import NoFigure
 from bench.records.workloads import workload_for

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from bench.host.accounting import CpuTime
 from bench.host.kernel import TcpCounters
 from bench.load.client import Response
-from bench.load.crowd import Outcome
-from bench.load.running import IdleReport
+from bench.load.running import IdleReport, Outcome
 from bench.records import figures
 from bench.records.conditions import RunSpec
 from bench.records.figures import Run

@@ -10,9 +10,8 @@ import pytest
 
 from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
-from bench.load.crowd import Outcome
 from bench.load.generators import AB, OHA
-from bench.load.running import IdleReport, Load
+from bench.load.running import IdleReport, Load, Outcome
 from bench.records.conditions import Conditions, RunSpec
 from bench.records.figures import LittlesLaw, Run, ServerStatistics, WrkFigures
 from bench.services.balancer import BalancerEnd

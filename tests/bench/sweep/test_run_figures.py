@@ -10,8 +10,7 @@ from bench.host.accounting import CpuTime, Periods, Usage
 from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
 from bench.load.client import Response
-from bench.load.crowd import Outcome
-from bench.load.running import IdleReport
+from bench.load.running import IdleReport, Outcome
 from bench.records.conditions import Conditions, Cores, Role, RunSpec
 from bench.records.figures import (
     AbFigures,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Run and observe servers: on this host in this process, on another host through an agent.
 
-orders                the orders to an agent, and its reports
 `station`             the agent in this process
 agent                 the agent on another host, and the connection to it
 footprint             CPU time, memory and processes of servers during a load

@@ -2,13 +2,13 @@
 """The agent on another host, and the sweep's connection to it. Requests and replies are lines of
 JSON.
 
-    {"number": 7, "call": "start_slow_redis", "words": ["redis://10.77.0.4:6379", 5.0]}
-    {"number": 7, "result": "redis://10.77.0.4:41234"}
-    {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
+    ["start_slow_redis", "redis://10.77.0.4:6379", 5.0]
+    {"result": "redis://10.77.0.4:41234"}
+    {"error": ["StartError", "epoll did not start: ..."]}
 
-"call" names a method of `LocalStation`, "words" has its arguments, and "result" its result. The
-first request is `hello`: both sides must have the same source files, because a sweep must not
-compare different versions.
+A request has the name of a method of `LocalStation` and its arguments. "result" is the method's
+result. The first request is `hello`: both sides must have the same source files, because a sweep
+must not compare different versions. After a late or wrong reply the sweep sends no more requests.
 
 `python -m bench.stations.agent` is the agent. It reads requests from standard input and writes
 replies to standard output. During a load it samples the servers, without being asked. When its
@@ -43,8 +43,8 @@ from bench.host.sockets import REST_SECONDS
 from bench.records.environment import Placement
 from bench.records.errors import Interrupted, NoFigure, UserError
 from bench.records.inherited import forget_foreign_variables
-from bench.stations import orders
-from bench.stations.station import LocalStation
+from bench.stations.footprint import Stopped
+from bench.stations.station import LocalStation, ServerOrder
 from bench.subjects.running import STOP_SECONDS
 from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 
@@ -78,21 +78,7 @@ ERRORS: dict[str, type[Exception]] = {
 }
 """The exceptions that an agent reports, by the name in the reply."""
 JSON: TypeAdapter[Any] = TypeAdapter(Any)
-
-
-class Question(BaseModel):
-    """A request to the agent."""
-
-    number: int
-    call: str
-    words: list[JsonValue] = []
-
-
-class Failure(BaseModel):
-    """The error of a request."""
-
-    kind: str
-    text: str
+REQUEST: TypeAdapter[list[JsonValue]] = TypeAdapter(Annotated[list[JsonValue], Field(min_length=1)])
 
 
 class Reply(BaseModel):
@@ -100,9 +86,9 @@ class Reply(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    number: int
     result: JsonValue = None
-    error: Failure | None = None
+    error: tuple[str, str] | None = None
+    """The key in ERRORS and the message."""
 
 
 class Lines:
@@ -161,11 +147,7 @@ class RemoteStation:
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; call `greet` before all other methods."""
-        self.name, self._address = host.name, host.address
-        self.lost = ""
-        """The reason why the agent is lost; empty if the agent is not lost."""
-        self._watch = watch
-        self._number = 0
+        self._host, self._watch, self._lost = host, watch, ""
         self._child: Child | None = Child(host.agent, piped=True)
         self._to, answers = self._child.pipes
         self._lines = Lines(answers.fileno())
@@ -173,10 +155,9 @@ class RemoteStation:
 
     def greet(self) -> None:
         """Check that the agent answers and has the same version. Raises HostLost or Interrupted."""
-        if self._ask("hello", self._address) != source_digest():
+        if self._ask("hello", self._host.address) != source_digest():
             why = "copy the same files to all hosts and build there"
-            self._give_up(f"{self.name} has another version of this project: {why}")
-            raise HostLost(self.lost)
+            raise self._give_up(f"{self._host.name} has another version of this project: {why}")
 
     def __getattr__(self, name: str) -> "functools.partial[Any]":
         """Return a function that calls the `LocalStation` method `name` in the agent."""
@@ -184,16 +165,22 @@ class RemoteStation:
             raise AttributeError(name)
         return functools.partial(self._ask, name)
 
-    def stop_run(self) -> orders.Stopped:
+    @property
+    def lost(self) -> str:
+        """Return the reason why the agent is lost; empty if it runs. Redis ends with its agent, so
+        an error of Redis may be the first sign of a lost host."""
+        if self._child and not self._child.running():
+            self._give_up(self._end_in_words())
+        return self._lost
+
+    def stop_run(self) -> Stopped:
         """End all programs of this run, and return how they ended. If the host is lost, its agent
         ends the programs without a request."""
-        if self._child is None:
-            return orders.Stopped()
         watch, self._watch = self._watch, SignalWatch()  # a signal must not interrupt this request
         try:
-            found: orders.Stopped = self._ask("stop_run")
+            found: Stopped = self._ask("stop_run")
         except HostLost:
-            return orders.Stopped()
+            return Stopped()
         finally:
             self._watch = watch
         return found
@@ -213,59 +200,46 @@ class RemoteStation:
         """Send a request and return the result. If the reply is late or not valid, or if a signal
         ends the wait, mark the host as lost and raise the error."""
         if self._child is None:
-            raise HostLost(self.lost or f"the agent on {self.name} has ended")
-        self._number += 1
-        question = Question(
-            number=self._number, call=name, words=JSON.dump_python(words, mode="json")
-        )
-        times = next((one.instances for one in words if isinstance(one, orders.ServerOrder)), 1)
+            raise HostLost(self._lost or f"the agent on {self._host.name} has ended")
+        times = next((one.instances for one in words if isinstance(one, ServerOrder)), 1)
+        # The request fits into the pipe. If the agent has ended, `_reply` reports the reason.
+        with contextlib.suppress(OSError, ValueError):
+            self._to.write(JSON.dump_json((name, *words)) + b"\n")
         try:
-            line = question.model_dump_json().encode() + b"\n"
-            # The request fits into the pipe. If the agent has ended, `_answer` reports the reason.
-            with contextlib.suppress(OSError, ValueError):
-                self._to.write(line)
-            answer = self._answer(time.monotonic() + TIMEOUTS[name] * times, name)
-        except HostLost as lost:
-            self._give_up(str(lost))
+            reply = self._reply(time.monotonic() + TIMEOUTS[name] * times, name)
+        except Interrupted:
+            self._give_up(f"a signal ended the wait for the reply of {self._host.name}")
             raise
-        except BaseException:
-            self._give_up(f"a signal ended the wait for the reply of {self.name}")
-            raise
-        if answer.error:
-            raise ERRORS.get(answer.error.kind, HostLost)(f"{self.name}: {answer.error.text}")
-        result = get_type_hints(getattr(LocalStation, name))["return"]
+        if reply.error:
+            kind, text = reply.error
+            raise ERRORS.get(kind, HostLost)(f"{self._host.name}: {text}")
         try:
-            return TypeAdapter(result).validate_python(answer.result)
+            result = get_type_hints(getattr(LocalStation, name))["return"]
+            return TypeAdapter(result).validate_python(reply.result)
         except ValidationError:
-            self._give_up(f"the agent on {self.name} sent an incomplete reply to {name}")
-            raise HostLost(self.lost) from None
+            why = f"the agent on {self._host.name} sent an incomplete reply to {name}"
+            raise self._give_up(why) from None
 
-    def notice_end(self) -> None:
-        """Mark the host as lost if its agent has ended. Redis ends with its agent, so an error of
-        Redis may be the first sign of a lost host."""
-        if self._child is not None and not self._child.running():
-            self._give_up(f"the agent on {self.name} has ended")
-
-    def _give_up(self, why: str) -> None:
-        self.lost = why
-        self.close(LOST_SECONDS)
-
-    def _answer(self, deadline: float, name: str) -> Reply:
-        """Return the reply to the last request; skip replies to older requests."""
+    def _reply(self, deadline: float, name: str) -> Reply:
+        agent = f"the agent on {self._host.name}"
         while (left := deadline - time.monotonic()) > 0:
             self._watch.check()
             try:
                 line = self._lines.next(min(left, 0.05))
-                answer = Reply.model_validate_json(line) if line is not None else None
+                if line is not None:
+                    return Reply.model_validate_json(line)
             except EOFError:
-                raise HostLost(self._end_in_words()) from None
+                raise self._give_up(self._end_in_words()) from None
             except ValidationError:
                 said = (line or b"")[:SHOWN].decode(errors="replace").strip()
-                text = f"the agent on {self.name} sent a line that is not a reply: {said!r}"
-                raise HostLost(text) from None
-            if answer and answer.number in (self._number, -1):
-                return answer
-        raise HostLost(f"the agent on {self.name} sent no reply to {name} in {TIMEOUTS[name]:g} s")
+                raise self._give_up(f"{agent} sent a line that is not a reply: {said!r}") from None
+        raise self._give_up(f"{agent} sent no reply to {name} in {TIMEOUTS[name]:g} s")
+
+    def _give_up(self, why: str) -> HostLost:
+        """Mark the host as lost, and return the error to raise."""
+        self._lost = why
+        self.close(LOST_SECONDS)
+        return HostLost(why)
 
     def _end_in_words(self) -> str:
         """Return an error message with the last line that the agent or ssh has printed."""
@@ -273,7 +247,9 @@ class RemoteStation:
         self._child.wait(1.0)
         said, status = last_line(self._child.stderr), self._child.exit_status
         how = f" (status {status})" if status is not None else ""
-        return f"the agent on {self.name} has ended{how}: {said[:SHOWN] or 'no error message'}"
+        return (
+            f"the agent on {self._host.name} has ended{how}: {said[:SHOWN] or 'no error message'}"
+        )
 
 
 # ---- The agent ----
@@ -312,19 +288,17 @@ def serve(station: LocalStation, watch: SignalWatch, asked: int, out: BinaryIO) 
 
 
 def _answer(station: LocalStation, line: bytes) -> Reply:
-    number = -1
     try:
-        question = Question.model_validate_json(line)
-        if question.call not in TIMEOUTS:
-            raise UserError(f"unknown request: {question.call}")
-        number = question.number
-        result = validate_call(getattr(station, question.call))(*question.words)
+        name, *words = REQUEST.validate_json(line)
+        if name not in TIMEOUTS:
+            raise UserError(f"unknown request: {name}")
+        result = validate_call(getattr(station, str(name)))(*words)
     except ValidationError:
-        return Reply(number=-1, error=Failure(kind="nonsense", text="unknown request"))
+        return Reply(error=("nonsense", "unknown request"))
     except tuple(ERRORS.values()) as error:
         kind = next(name for name, known in ERRORS.items() if isinstance(error, known))
-        return Reply(number=number, error=Failure(kind=kind, text=str(error)))
-    return Reply(number=number, result=JSON.dump_python(result, mode="json"))
+        return Reply(error=(kind, str(error)))
+    return Reply(result=JSON.dump_python(result, mode="json"))
 
 
 def main() -> int:
@@ -336,7 +310,7 @@ def main() -> int:
     placement = Placement(server=cpus if len(cpus) > 1 else [], load=[], note="")
     with AgentWatch(sys.stdin.fileno()) as watch, contextlib.suppress(BrokenPipeError):
         try:
-            with LocalStation(watch, placement) as station:
+            with contextlib.closing(LocalStation(watch, placement)) as station:
                 serve(station, watch, sys.stdin.fileno(), out)
         except Interrupted as interrupted:
             return 0 if interrupted.number == signal.SIGHUP else interrupted.exit_status

@@ -23,23 +23,25 @@ import random
 import re
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel
 
 from bench.host.accounting import CpuTime, Usage, rusage_of_reaped
 from bench.host.kernel import CpuTicks, cpu_ticks, difference, task_folders, text_of
 from bench.host.machine import Host, HostCount
 from bench.host.process import SignalWatch
 from bench.host.sockets import own_backlog
+from bench.records.conditions import Role
 from bench.records.environment import Placement
-from bench.services.balancer import Balancer, used_between
+from bench.records.figures import MemoryFigures, StackFigures
+from bench.services.balancer import Balancer, BalancerEnd, BalancerUse, used_between
 from bench.services.redis_server import PrivateRedis, SlowRedis
-from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches, Weight
-from bench.stations.sampling import Sampler, Tracer, what_it_wrote, what_was_counted, why_no_perf
-from bench.subjects.running import RunningServer
-from bench.subjects.subject import PROFILE_FILE, Subject
+from bench.stations import sampling
+from bench.subjects.running import Ended, RunningServer
 
 LOOKS_PER_SECOND = 5
 COST_OF_LOOKING = 0.04
@@ -49,6 +51,104 @@ ALL_THE_WORK = 0.9
 The rest may be error: the tasks' time is from schedstat, the total from the control group."""
 MOST_LOOKED_AT = 64
 """The largest number of processes in a sample; if there are more, the sum is scaled up."""
+
+
+class Switches(NamedTuple):
+    """Context switches."""
+
+    voluntary: int
+    involuntary: int
+
+
+class Lifetime(NamedTuple):
+    """The usage of reaped servers and of their reaped children, as counted by the kernel."""
+
+    cpu: CpuTime
+    switches: Switches
+
+
+class ServersUse(BaseModel):
+    """The usage of the servers of one host during one load. Values that the host lacks are None."""
+
+    alive: list[bool]
+    """For each server: whether the server still ran at the end."""
+    used: list[Usage | None]
+    """For each server: the usage of all its processes."""
+    switches: Switches | None = None
+    """The context switches of all servers; None if unknown, e.g. if tasks started or ended during
+    the load. Then the switches in `Lifetime` are used."""
+    faults: int | None = None
+    """The page faults of all servers and of their reaped children."""
+    seconds: float
+    """The duration of the observation, from the readings before the load to those after it."""
+    busy: float | None
+    """The busy share of the servers' own CPUs, by all processes; None if they have no own CPUs."""
+    cpus: int
+    """The number of CPUs to which the servers are bound; 0: not bound."""
+    spread: int = 0
+    """The number of CPUs that each server may use if the run gives it all cores; otherwise 0."""
+    own_backlog: int | None = None
+    """The servers' smallest backlog for listen(), if the backlog is below the kernel's limit."""
+    samples: int
+    processes_peak: int | None
+    threads_peak: int | None
+    descriptors_peak: int | None
+    pss_peak_mb: float | None
+    pss_mean_mb: float | None
+
+    @property
+    def cpu(self) -> CpuTime | None:
+        """Return the CPU time of all servers; None if one server's CPU time is unknown."""
+        return CpuTime.of_all([one.cpu if one else None for one in self.used])
+
+
+class Weight(NamedTuple):
+    """The present usage of some processes; memory in bytes."""
+
+    processes: int = 0
+    threads: int = 0
+    descriptors: int = 0
+    pss: int = 0
+    anonymous: int = 0
+    ran_us: float = 0.0
+
+    @classmethod
+    def of_all(cls, weights: Iterable["Weight"], scale: float = 1) -> "Weight":
+        """Return the sum of several weights, times `scale`."""
+        return cls(*(round(sum(each) * scale) for each in zip(cls(), *weights, strict=True)))
+
+    def figures(self, connections: int, before: "Weight") -> MemoryFigures:
+        """Return the memory for some connections. `before`: the usage before they were opened."""
+        sizes = {"before": before.pss, "pss": self.pss, "anonymous": self.anonymous}
+        return MemoryFigures(connections=connections, **sizes)
+
+
+class Report(BaseModel):
+    """A host's report on one load."""
+
+    role: Role | None = None
+    """`role` and `name` are known to the sweep only. None: all roles are on one machine."""
+    name: str = ""
+    host: HostCount
+    allowed: float
+    """The host's CPU limit, in CPUs."""
+    servers: ServersUse | None = None
+    balancer: BalancerUse | None = None
+    redis_wanted_s: float | None = None
+    """The seconds for which Redis's busiest thread (or the slow Redis) ran or waited for a CPU."""
+    calls: sampling.Calls | None = None
+    stacks: StackFigures | None = None
+
+
+class Stopped(BaseModel):
+    """How the servers and nginx ended in one run."""
+
+    servers: list[Ended] = []
+    life: Lifetime | None = None
+    """The total usage of all servers, from start to end."""
+    stacks: StackFigures | None = None
+    """The profile of the first server, if callgrind counted its instructions."""
+    balancer: BalancerEnd | None = None
 
 
 class TaskUse(NamedTuple):
@@ -74,12 +174,6 @@ def weigh(pids: Sequence[int]) -> Weight:
     """Return the present usage of some processes, without terminated processes."""
     ran_us = sum(task.ran_us for task in tasks_of(pids).values())
     return Weight.of_all(filter(None, map(_process, pids)))._replace(ran_us=ran_us)
-
-
-def rollup(pid: int) -> dict[str, int]:
-    """Return /proc/PID/smaps_rollup in bytes, by name: Pss, Anonymous, ... May raise OSError."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
-    return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
 
 
 def switches_between(
@@ -133,9 +227,11 @@ def _process(pid: int) -> Weight | None:
     try:
         status = (folder / "status").read_text()
         descriptors = (folder / "fd").stat().st_size or len([*(folder / "fd").iterdir()])
-        held = rollup(pid)
-        return Weight(1, _field(status, "Threads"), descriptors, held["Pss"], held["Anonymous"])
-    except (OSError, KeyError):
+        memory = (folder / "smaps_rollup").read_text()
+        pss, anonymous = (_field(memory, name) * 1024 for name in ("Pss", "Anonymous"))
+        threads = _field(status, "Threads")
+        return Weight(1, threads, descriptors, pss, anonymous) if pss else None  # 0: a zombie
+    except OSError:
         return None
 
 
@@ -162,24 +258,24 @@ class Observation:
         """`placement`: the CPUs of the servers and of the load; `redis`: the Redis servers of this
         host. Without servers, only the counters of the host, Redis and nginx are read."""
         self._servers, self._redis, self._balancer = servers, redis, balancer
-        self._host = Host()
-        self._cpus, self._others, self._spread = placement.server, placement.load, 0
+        self._host, self._others = Host(), placement.load
+        self._own, self._spread = placement.server[: len(servers)], 0
         if servers and servers[0].place.conditions.cores == "all":
-            self._spread = len([*self._cpus, *self._others] or os.sched_getaffinity(0))
-            self._cpus = []
-        self._own = self._cpus[: len(servers)]
+            self._spread = len([*placement.server, *placement.load] or os.sched_getaffinity(0))
+            self._own = []
         self._looks: list[Weight] = []
-        self._next_look = 0.0
-        self._profiler: Tracer | Sampler | None = None
+        self._next_look = math.inf
+        self._profiler: sampling.Tracer | sampling.Sampler | None = None
 
     def begin(self, watch: SignalWatch) -> None:
         """Start to count system calls or to sample stacks, if the servers' mode requires it. Then
         read the counters before the load. Raises StartError."""
+        pids = pids_of(self._servers)
         mode = self._servers[0].place.conditions.mode if self._servers else "closed"
         if mode == "traced":
-            self._profiler = Tracer(pids_of(self._servers), watch)
+            self._profiler = sampling.Tracer(pids, watch)
         if mode == "sampled" and not self._servers[0].place.profile:
-            self._profiler = Sampler(pids_of(self._servers), self._cpus, self._others, watch)
+            self._profiler = sampling.Sampler(pids, self._own, self._others, watch)
         self._nginx_before = self._balancer.use() if self._balancer else {}
         self._tasks, self._before = tasks_of(pids_of(self._servers)), self._moment()
         self._next_look = time.monotonic() + 0.1
@@ -211,14 +307,14 @@ class Observation:
             servers=self._use(passed) if self._servers else None,
         )
         profiler, self._profiler, self._next_look = self._profiler, None, math.inf
-        if isinstance(profiler, Tracer):
+        if isinstance(profiler, sampling.Tracer):
             report.calls = profiler.stop()
         elif profiler:
             report.stacks = profiler.stop()
         elif self._servers and self._servers[0].place.profile:
             for server in self._servers:
                 server.stop()
-            report.stacks = what_it_wrote(self._servers[0].place.folder / PROFILE_FILE)
+            report.stacks = sampling.what_it_wrote(self._servers[0].place.folder)
         return report
 
     def close(self) -> None:
@@ -230,6 +326,8 @@ class Observation:
     def _use(self, passed: _Moment) -> ServersUse:
         """Return the servers' usage. `passed`: the differences of the counters."""
         looks, tasks = self._looks, tasks_of(pids_of(self._servers))
+        # The maximum of each figure in all samples; empty without samples.
+        peak = Weight(*map(max, zip(*looks, strict=True))) if looks else None
         found = ServersUse(
             alive=[server.running() for server in self._servers],
             used=passed.servers,
@@ -240,11 +338,11 @@ class Observation:
             spread=self._spread,
             own_backlog=own_backlog([urlsplit(server.url).port or 80 for server in self._servers]),
             samples=len(looks),
-            processes_peak=max((look.processes for look in looks), default=None),
-            threads_peak=max((look.threads for look in looks), default=None),
-            descriptors_peak=max((look.descriptors for look in looks), default=None),
-            pss_peak_mb=max((round(look.pss / 1e6, 3) for look in looks), default=None),
-            pss_mean_mb=round(sum(x.pss / 1e6 for x in looks) / len(looks), 3) if looks else None,
+            processes_peak=peak and peak.processes,
+            threads_peak=peak and peak.threads,
+            descriptors_peak=peak and peak.descriptors,
+            pss_peak_mb=peak and round(peak.pss / 1e6, 3),
+            pss_mean_mb=peak and round(sum(look.pss for look in looks) / 1e6 / len(looks), 3),
         )
         found.switches = switches_between(self._tasks, tasks, found.cpu)
         return found
@@ -269,10 +367,10 @@ def ended(servers: Sequence[RunningServer]) -> Stopped:
             server.ask_to_stop()
         found.servers = [server.stop() for server in servers]
         found.life = difference(lives_reaped(), before)
-        found.stacks = what_was_counted(servers[0].place.folder)
+        found.stacks = sampling.what_was_counted(servers[0].place.folder)
     return found
 
 
-def profiles_itself(subject: Subject, mode: str) -> bool:
+def cannot_sample(mode: str) -> bool:
     """Return whether a server must write its own profile because perf is not available."""
-    return mode == "sampled" and subject.profiles_itself and bool(why_no_perf())
+    return mode == "sampled" and bool(sampling.why_no_perf())

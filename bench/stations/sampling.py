@@ -19,6 +19,7 @@ calls.
 import os
 import platform
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -29,14 +30,16 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from pydantic import BaseModel
+
 from bench.host.kernel import task_folders, text_of
 from bench.host.process import Child, SignalWatch, StartError, last_line
 from bench.host.project import completed, find_program, output_of
 from bench.records.conditions import Mode
 from bench.records.errors import UserError
 from bench.records.figures import Frame, StackFigures
-from bench.stations.orders import Calls
 from bench.subjects.running import CALLGRIND_FILE
+from bench.subjects.subject import PROFILE_FILE
 
 # ---- Call stacks as a tree for a flame graph ----
 
@@ -70,18 +73,13 @@ def owner_of(place: str) -> Owner:
     return "library" if ".so" in place else "server"
 
 
-def from_start(stack: Stack) -> Stack:
-    """Return the part of a stack from its first function of STARTS; without one, the whole
-    stack."""
-    begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
-    return stack[begin:]
-
-
 def tree(stacks: Iterable[tuple[Stack, int]]) -> list[Frame]:
-    """Return the merged stacks. Functions with small shares are counted with their callers."""
+    """Return the merged stacks, each from its first function of STARTS. Functions with small shares
+    are counted with their callers."""
     counted = Counter[Stack]()
     for stack, count in stacks:
-        counted[from_start(stack)] += count
+        begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
+        counted[stack[begin:]] += count
     return _frames(counted, SMALLEST * counted.total())
 
 
@@ -186,24 +184,8 @@ class Sampler:
         options = ["--output", str(place / "data"), "--delay", "-1", "--control", control]
         back = FRAME_POINTERS if any(map(_is_of_go, pids)) else STACKS
         self._child = Child([*RECORD, *back, *where, *options], own)
-        try:
-            self._begin(watch)
-        except BaseException:
-            self.close()
-            raise
-
-    def _begin(self, watch: SignalWatch) -> None:
-        def answered() -> bytes | None:
-            try:
-                return os.read(self._answer, 64)
-            except BlockingIOError:
-                return None
-
         os.write(self._order, b"enable\n")
-        if not self._child.until(answered, READY_SECONDS, watch):
-            if self._child.running():
-                raise StartError("perf did not start to sample")
-            raise StartError(f"perf ended: {last_line(self._child.stderr)}")
+        _await(self, self._child, lambda: select.select([self._answer], [], [], 0)[0], watch)
 
     def stop(self) -> StackFigures:
         """Stop sampling and return the profile. Raise StartError if perf has no samples."""
@@ -225,6 +207,22 @@ class Sampler:
         os.close(self._order)
         os.close(self._answer)
         self._folder.cleanup()
+
+
+def _await(
+    tool: "Sampler | Tracer", child: Child, ready: Callable[[], object], watch: SignalWatch
+) -> None:
+    """Wait until a tool is `ready`. If it fails, close it. Raises StartError or Interrupted."""
+    try:
+        if not child.until(ready, READY_SECONDS, watch):
+            said = last_line(child.stderr) or "no error message"
+            yama = re.search("ptrace.*not permitted", said) and text_of(YAMA).strip() in ("1", "2")
+            fix = "; fix: sudo sysctl kernel.yama.ptrace_scope=0" if yama else ""
+            how = "did not begin" if child.running() else f"ended: {said}{fix}"
+            raise StartError(f"{child.command[0]} {how}")
+    except BaseException:
+        tool.close()
+        raise
 
 
 def _is_of_go(pid: int) -> bool:
@@ -322,10 +320,11 @@ def _is_serving(stack: Stack) -> bool:
     return not STARTS.isdisjoint(names) and START_AND_END.isdisjoint(names)
 
 
-def what_it_wrote(file: Path) -> StackFigures:
-    """Return the profile of a Go program. Raise StartError if pprof cannot read the file."""
+def what_it_wrote(folder: Path) -> StackFigures:
+    """Return the profile that a Go program has written into `folder`. Raise StartError if pprof
+    cannot read the file."""
     pprof = ["go", "tool", "pprof", "-symbolize=none", "-sample_index=samples", "-traces"]
-    stacks = stacks_by([*pprof, str(file)], traces)
+    stacks = stacks_by([*pprof, str(folder / PROFILE_FILE)], traces)
     return StackFigures(how="pprof", kernel=False, frames=tree(stacks))
 
 
@@ -363,12 +362,20 @@ def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
 
 # ---- System calls ----
 
-ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 """If this setting is 1, a process may trace only its descendants, see "ptrace_scope" in ptrace(2).
 Then strace may not trace a server, because strace and server are children of this process."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
+
+
+class Calls(BaseModel):
+    """The system calls during a load."""
+
+    by_name: dict[str, int] = {}
+    """How often each system call was made, the most frequent first."""
+    writes: int = 0
+    """The number of writes to clients."""
 
 
 class Tracer:
@@ -382,34 +389,18 @@ class Tracer:
         self._file = Path(self._folder.name, "trace")
         attach = [f"-p{pid}" for pid in pids]
         self._child = Child(["strace", "-f", "-qq", "-s16", "-o", str(self._file), *attach])
-        try:
-            self._await(pids, watch)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Stop tracing and discard the counts."""
-        self.stop()
+        _await(self, self._child, lambda: all(map(is_traced, pids)), watch)
 
     def stop(self) -> Calls:
         """Stop tracing and return the counts."""
         self._child.end(number=signal.SIGINT)
-        lines = self._file.read_text().splitlines() if self._file.exists() else []
+        lines = text_of(self._file).splitlines()
         self._folder.cleanup()
         counted = count(lines)
         writes = sum(counted[name] for name in WRITES) - writes_to_redis(lines)
         return Calls(by_name=dict(counted.most_common()), writes=writes)
 
-    def _await(self, pids: Sequence[int], watch: SignalWatch) -> None:
-        if self._child.until(lambda: all(map(is_traced, pids)), ATTACH_SECONDS, watch):
-            return
-        if self._child.running():
-            raise StartError("strace did not attach")
-        said = last_line(self._child.stderr) or "no error message"
-        fix = "; fix: sudo sysctl kernel.yama.ptrace_scope=0"
-        yama = text_of(YAMA).strip() in ("1", "2") and "not permitted" in said
-        raise StartError(f"strace ended: {said}{fix if yama else ''}")
+    close = stop
 
 
 def count(lines: Iterable[str]) -> Counter[str]:

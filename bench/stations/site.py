@@ -15,13 +15,11 @@ sweep uses the command's standard input and output. `nginx` can be left out.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import redis
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bench.host.machine import place_here
 from bench.host.process import SignalWatch
 from bench.records import store
 from bench.records.conditions import Role
@@ -29,13 +27,15 @@ from bench.records.environment import HostInfo, Placement, SystemLimits, Version
 from bench.records.errors import UserError, in_words
 from bench.services.balancer import BalancerOrder, require_nginx
 from bench.services.redis_server import ExistingRedis, RunRedis
-from bench.stations import orders
 from bench.stations.agent import AgentHost, LoadHost, RemoteStation
-from bench.stations.station import LocalStation
+from bench.stations.footprint import Report, Stopped, Weight
+from bench.stations.station import LocalStation, ServerOrder
+from bench.stations.survey import Surveyed
 from bench.subjects.subject import Subject
 
 HERE = LoadHost(name="this machine", address="127.0.0.1")
 """The host if all roles are on this machine."""
+APART = Placement(server=[], load=[], note="each role on its own host")
 
 
 class Hosts(BaseModel):
@@ -74,15 +74,6 @@ def load_hosts(path: Path) -> Hosts:
         raise UserError(f"{path}: {in_words(error)}") from error
 
 
-class Seen(NamedTuple):
-    """The report of one agent on one load."""
-
-    role: Role | None
-    """None: all roles are on one machine."""
-    name: str
-    report: orders.Report
-
-
 @dataclass
 class _Member:
     """A host of the testbed, with its agent."""
@@ -91,11 +82,11 @@ class _Member:
     """None: this host has all roles."""
     host: LoadHost
     station: LocalStation | RemoteStation
-    seen: orders.Surveyed = field(init=False)
+    seen: Surveyed = field(init=False)
 
 
 class Site:
-    """The testbed of a sweep. Use in a `with` block."""
+    """The testbed of a sweep. End it with `close`."""
 
     def __init__(
         self,
@@ -108,8 +99,7 @@ class Site:
         `programs` is its folder of executables. Raises HostLost or Interrupted."""
         self.hosts, self.placement, self.watch = hosts, placement, watch
         self._programs = (programs,) if programs and not hosts else ()
-        address = hosts.load.address if hosts else "127.0.0.1"
-        self.load = LocalStation(watch, placement, address)
+        self.load = LocalStation(watch, placement, (hosts.load if hosts else HERE).address)
         roles = hosts.all() if hosts else [(None, HERE)]
         self._members = [_Member(role, host, self.load) for role, host in roles]
         try:
@@ -118,34 +108,16 @@ class Site:
             self.close()
             raise
 
-    @staticmethod
-    def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
-        """Return the testbed that `file` describes; for None, this machine with CPUs for
-        `instances` instances of a server. Raise UserError if the file is not valid."""
-        if file is None:
-            return Site(watch, place_here(instances), None, programs)
-        each = Placement(server=[], load=[], note="each role on its own host")
-        return Site(watch, each, load_hosts(file), programs)
-
-    def __enter__(self) -> "Site":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _connect(self) -> None:
+        remotes = []
         for one in self._members:
             if isinstance(one.host, AgentHost):
                 one.station = RemoteStation(one.host, self.watch)
-        for remote in self._remotes:  # all agents start at the same time
+                remotes.append(one.station)
+        for remote in remotes:  # all agents start at the same time
             remote.greet()
 
-    @property
-    def _remotes(self) -> list[RemoteStation]:
-        stations = (one.station for one in self._members)
-        return [station for station in stations if isinstance(station, RemoteStation)]
-
-    def _of(self, role: Role) -> list["_Member"]:
+    def _of(self, role: Role) -> list[_Member]:
         """Return the hosts with a role. Only the role nginx may have no host."""
         return [one for one in self._members if one.role in (role, None)]
 
@@ -164,12 +136,7 @@ class Site:
     @property
     def lost(self) -> str:
         """Return the reason why the first lost host is lost; empty if no host is lost."""
-        return next((remote.lost for remote in self._remotes if remote.lost), "")
-
-    def notice_ends(self) -> None:
-        """Mark each host as lost if its agent has ended."""
-        for remote in self._remotes:
-            remote.notice_end()
+        return next(filter(None, (one.station.lost for one in self._members)), "")
 
     # ---- Before the runs ----
 
@@ -187,7 +154,7 @@ class Site:
         return {name: why for one in self._members for name, why in one.seen.left_out.items()}
 
     @property
-    def server(self) -> orders.Surveyed:
+    def server(self) -> Surveyed:
         """Return the report on the first host with servers."""
         return self._of("server")[0].seen
 
@@ -197,14 +164,6 @@ class Site:
             raise UserError("--balancer: the hosts file names no host for nginx")
         if self.hosts is None:
             require_nginx()
-
-    def require_slicing(self) -> None:
-        """Raise UserError if a host cannot give its servers a CPU quota."""
-        if not self.slicing():
-            raise UserError(
-                "--quota: cannot create a control group with a quota for a server; run as root, "
-                "or under a systemd that lets users set CPU quotas"
-            )
 
     def slicing(self) -> str:
         """Return the method of CPU quotas in words; empty if a host cannot set quotas."""
@@ -245,16 +204,15 @@ class Site:
     def make_room(self, ended: Callable[[Role | None], int]) -> None:
         """On each server or nginx host, wait until the kernel can keep in TIME_WAIT all connections
         that the host will close. `ended` returns their number for a role (None: one machine)."""
-        roles: tuple[Role, ...] = ("server", "nginx") if self.hosts else ("load",)
-        for role in roles:
-            for one in self._of(role):
-                one.station.make_room(ended(role if self.hosts else None))
+        for one in self._members:
+            if one.role in ("server", "nginx", None):
+                one.station.make_room(ended(one.role))
 
     def start_slow_redis(self, url: str, delay_ms: float) -> str:
         """Start a slow Redis in front of the Redis at `url`. Return the URL of the slow Redis."""
         return self._of("redis")[0].station.start_slow_redis(url, delay_ms)
 
-    def start_servers(self, order: orders.ServerOrder) -> list[str]:
+    def start_servers(self, order: ServerOrder) -> list[str]:
         """Start the instances, spread over the servers' hosts. Return the instances' URLs."""
         found: list[str] = []
         hosts = self._of("server")
@@ -280,16 +238,18 @@ class Site:
         """Sample this machine's servers during the load; the agents sample by themselves."""
         self.load.look()
 
-    def end(self) -> list[Seen]:
+    def end(self) -> list[Report]:
         """Return the report of each agent after the load. Raises StartError."""
-        ordered = sorted(self._members, key=lambda one: one.role != "server")
-        found = {one.host.name: one.station.end() for one in ordered}
-        return [Seen(one.role, one.host.name, found[one.host.name]) for one in self._members]
+        found = {}
+        for one in sorted(self._members, key=lambda one: one.role != "server"):
+            about = {"role": one.role, "name": one.host.name}
+            found[one.host.name] = one.station.end().model_copy(update=about)
+        return [found[one.host.name] for one in self._members]
 
-    def weigh(self) -> orders.Weight:
+    def weigh(self) -> Weight:
         """Return the present usage of all servers."""
-        return orders.Weight.of_all(one.station.weigh() for one in self._of("server"))
+        return Weight.of_all(one.station.weigh() for one in self._of("server"))
 
-    def stop_run(self) -> dict[str, orders.Stopped]:
+    def stop_run(self) -> dict[str, Stopped]:
         """End all programs of a run. Return how they ended, by host. May be called twice."""
         return {one.host.name: one.station.stop_run() for one in self._members}

@@ -14,29 +14,38 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.host.accounting import (
-    adopt_orphans,
-    find_slicing,
-    new_group,
-    parent_of_groups,
-    remove_stale_groups,
-)
+from pydantic import BaseModel
+
+from bench.host import accounting
 from bench.host.process import SignalWatch, raise_descriptors
 from bench.host.project import ROOT, source_digest
 from bench.host.sockets import wait_for_room
+from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import PrivateRedis, SlowRedis
-from bench.stations import orders
-from bench.stations.footprint import Observation, ended, pids_of, profiles_itself, weigh
-from bench.stations.survey import survey
+from bench.stations import footprint
+from bench.stations.survey import Surveyed, survey
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select
 
 
+class ServerOrder(BaseModel):
+    """An order to start some instances of a server, and to wait until they listen."""
+
+    subject: str
+    instances: int = 1
+    redis_url: str
+    conditions: Conditions = Conditions("")
+    answer_bytes: int = 0
+
+
 class LocalStation:
-    """The agent in this process. Use in a `with` block. Each method may raise Interrupted, and if
-    it is called through `RemoteStation`, HostLost."""
+    """The agent in this process. End it with `close`. Each method may raise Interrupted, and if it
+    is called through `RemoteStation`, HostLost."""
+
+    lost = ""
+    """As in `RemoteStation`: this process is never lost."""
 
     def __init__(
         self, watch: SignalWatch, placement: Placement, address: str = "127.0.0.1"
@@ -47,25 +56,19 @@ class LocalStation:
         self._watch, self._placement, self.address = watch, placement, address
         self.known: dict[str, Subject] = {}
         """The servers that `survey` has found, by name. `start_servers` searches for the others."""
-        self._groups = parent_of_groups()
+        self._groups = accounting.parent_of_groups()
         if self._groups:
-            remove_stale_groups(self._groups)
+            accounting.remove_stale_groups(self._groups)
         else:
-            adopt_orphans()
-        self._slicing = find_slicing()
+            accounting.adopt_orphans()
+        self._slicing = accounting.find_slicing()
         self._redis: PrivateRedis | None = None
         self._slow: SlowRedis | None = None
         self._balancer: Balancer | None = None
         self._servers: list[RunningServer] = []
         self._run = contextlib.ExitStack()
         """Ends the slow Redis and removes the folders of this run."""
-        self._observed: Observation | None = None
-
-    def __enter__(self) -> "LocalStation":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self._observed: footprint.Observation | None = None
 
     def hello(self, address: str) -> str:
         """Return the digest of the sources. Store `address`, on which all programs will listen."""
@@ -74,7 +77,7 @@ class LocalStation:
 
     def survey(
         self, subjects: Sequence[str] = (), some: bool = False, programs: Path = ROOT
-    ) -> orders.Surveyed:
+    ) -> Surveyed:
         """Return the report on this host and on the servers `subjects`. `some`: leave out servers
         that cannot run here, instead of raising UserError. `programs`: the folder of
         executables."""
@@ -101,26 +104,26 @@ class LocalStation:
         self._run.callback(self._slow.close)
         return self._slow.url
 
-    def start_servers(self, order: orders.ServerOrder) -> list[str]:
+    def start_servers(self, order: ServerOrder) -> list[str]:
         """Start the servers of one run and return their URLs. Raises StartError or OSError."""
         subject = self.known.get(order.subject) or select([order.subject])[0]
-        conditions = order.conditions
-        own, everywhere = self._placement.server, conditions.cores == "all"
-        every = [*own, *self._placement.load]
-        profile = profiles_itself(subject, conditions.mode)
-        name = "zerohttpd-subject-"
+        own = self._placement.server
         for number in range(order.instances):
-            folder = tempfile.TemporaryDirectory(prefix=name, ignore_cleanup_errors=True)
+            folder = tempfile.TemporaryDirectory(
+                prefix="zerohttpd-subject-", ignore_cleanup_errors=True
+            )
             place = Place(
                 redis_url=order.redis_url,
                 folder=Path(self._run.enter_context(folder)),
-                conditions=conditions,
+                conditions=order.conditions,
                 answer_bytes=order.answer_bytes,
                 address=self.address,
-                profile=profile,
+                profile=subject.profiles_itself and footprint.cannot_sample(order.conditions.mode),
             )
-            cpus = every if everywhere else [own[number % len(own)]] if own else []
-            group = new_group(self._groups, self._slicing, conditions.quota)
+            cpus = [own[number % len(own)]] if own else []
+            if order.conditions.cores == "all":
+                cpus = [*own, *self._placement.load]
+            group = accounting.new_group(self._groups, self._slicing, order.conditions.quota)
             self._servers.append(RunningServer(subject, place, cpus, self._watch, group))
         return [server.url for server in self._servers]
 
@@ -132,7 +135,8 @@ class LocalStation:
     def begin(self) -> None:
         """Start to observe the servers; read the counters before the load. Raises StartError."""
         redis = [one for one in (self._redis, self._slow) if one]
-        self._observed = Observation(self._servers, self._placement, redis, self._balancer)
+        observed = footprint.Observation(self._servers, self._placement, redis, self._balancer)
+        self._observed = observed
         self._observed.begin(self._watch)
 
     def look(self) -> None:
@@ -141,21 +145,21 @@ class LocalStation:
         if self._observed:
             self._observed.look()
 
-    def end(self) -> orders.Report:
+    def end(self) -> footprint.Report:
         """Stop observing and return the usage during the load. Raises StartError."""
         assert self._observed, "the observation has begun"
         return self._observed.end()
 
-    def weigh(self) -> orders.Weight:
+    def weigh(self) -> footprint.Weight:
         """Return the present usage of the servers."""
-        return weigh(pids_of(self._servers))
+        return footprint.weigh(footprint.pids_of(self._servers))
 
-    def stop_run(self) -> orders.Stopped:
+    def stop_run(self) -> footprint.Stopped:
         """End all programs of this run, and return how they ended. May be called twice."""
         if self._observed:
             self._observed.close()
         nginx = self._balancer.stop() if self._balancer else None
-        found = ended(self._servers).model_copy(update={"balancer": nginx})
+        found = footprint.ended(self._servers).model_copy(update={"balancer": nginx})
         self._run.close()
         self._observed = self._balancer = self._slow = None
         self._servers = []

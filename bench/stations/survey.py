@@ -5,13 +5,14 @@ import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from bench.host import machine
 from bench.host.machine import Host, read_limits
 from bench.host.project import compiler_of, first_line, git_state, source_digest
 from bench.load.generators import AB, OHA, WRK
-from bench.records.environment import SubjectVersions, Versions
+from bench.records.environment import HostInfo, SubjectVersions, SystemLimits, Versions
 from bench.records.results import Peer
-from bench.stations.orders import Surveyed
 from bench.subjects.subject import OUR_BUILD, Subject, fill, reference, select
 
 
@@ -20,6 +21,21 @@ def require_tools(by_oha: bool, by_wrk: bool) -> None:
     for tool, needed in ((AB, True), (WRK, by_wrk), (OHA, by_oha)):
         if needed:
             tool.require()
+
+
+class Surveyed(BaseModel):
+    """The report on a host."""
+
+    host: HostInfo
+    limits: SystemLimits
+    subjects: list[Subject] = []
+    left_out: dict[str, str] = {}
+    """Servers that cannot run on this host, and the reasons."""
+    peers: dict[str, Peer] = {}
+    versions: SubjectVersions = SubjectVersions()
+    nginx: str | None = None
+    slicing: str = ""
+    """The method of CPU quotas for servers, in words; empty if no method works."""
 
 
 def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:

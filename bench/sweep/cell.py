@@ -7,22 +7,23 @@ from urllib.parse import urljoin
 
 import redis
 
+from bench.host.kernel import difference
 from bench.load.running import probe, require_content
 from bench.records.conditions import RunSpec
 from bench.records.errors import NoFigure, UserError
 from bench.records.figures import Held, Reason, Run
 from bench.records.workloads import workload_for
-from bench.stations.orders import ServerOrder
 from bench.stations.site import Site
+from bench.stations.station import ServerOrder
 from bench.subjects.subject import Subject
-from bench.sweep import run_figures
-from bench.sweep.checks import Evidence, judge
-from bench.sweep.loading import WARM_UP_CONNECTIONS, run_load, warm_up
+from bench.sweep.checks import judge
+from bench.sweep.loading import WARM_UP_CONNECTIONS, idling, make_load, warm_up
+from bench.sweep.run_figures import Evidence, enter
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 """The data bytes of a TCP segment: the MTU is 65,536 bytes on loopback, 1,500 bytes on Ethernet."""
-
-
+SETTLE_SECONDS = 0.05
+"""The time for the last children and threads to end after the load, so they are counted."""
 Lengths = dict[tuple[str, bool], int]
 """The length of a baseline's answer in bytes, by workload and whether connections are kept."""
 
@@ -42,8 +43,6 @@ def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tu
         run.reason = Reason(label="no Redis", text=str(stopped))
     except OSError as stopped:
         run.reason = Reason(label="system error", text=str(stopped))
-    if run.state == "failed":
-        site.notice_ends()
     if site.lost:  # a lost host is the cause of any other error
         run.state, run.reason = "failed", Reason(label="host lost", text=site.lost)
     run.seconds = round(time.monotonic() - begin - run.waited, 3)
@@ -52,17 +51,9 @@ def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tu
 
 def empty_run(subject: Subject, spec: RunSpec, state: Held, label: str = "", text: str = "") -> Run:
     """Return the record of a run without figures; `label` and `text` are the reason."""
-    return Run(
-        subject=spec.subject,
-        kind=subject.kind,
-        architecture=subject.architecture,
-        conditions=spec.conditions,
-        concurrency=spec.concurrency,
-        run=spec.run,
-        state=state,
-        reason=Reason(label=label, text=text) if text else None,
-        requests=spec.requests,
-    )
+    reason, of = Reason(label=label, text=text) if text else None, subject.architecture
+    # `Run` has the fields of its plan, except the timeout.
+    return Run(**vars(spec), kind=subject.kind, architecture=of, state=state, reason=reason)
 
 
 def _make_room(spec: RunSpec, site: Site, size: int) -> float:
@@ -78,22 +69,53 @@ def _make_room(spec: RunSpec, site: Site, size: int) -> float:
 
 
 def _measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths, run: Run) -> str:
-    workload = workload_for(spec.conditions.workload)
     site.redis.prepare()
     try:
-        url = urljoin(_start(spec, site, lengths), workload.path)
-        answer = probe(url, workload, 200 if subject.kind == "baseline" else workload.status)
-        run.probe_status = answer.status
-        if subject.kind != "baseline":
-            require_content(answer, workload)
-        run.waited = _make_room(spec, site, answer.size)
-        loaded = run_load(url, warm_up(url, subject.warm_up, spec, site), spec, site)
-        stopped = site.stop_run()
+        seen = _loaded(subject, spec, site, lengths, run)
     finally:
         site.stop_run()
-    run_figures.enter(run, spec, loaded, stopped)
-    judge(Evidence(run, spec, answer, loaded, stopped, site.redis.private))
-    return loaded.outcome.report
+    enter(run, seen)
+    judge(run, seen)
+    return seen.outcome.report
+
+
+def _loaded(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths, run: Run) -> Evidence:
+    """Start the programs, make the load, and end the programs. Read all counters immediately before
+    and after the load."""
+    workload, redis = workload_for(spec.conditions.workload), site.redis
+    url = urljoin(_start(spec, site, lengths), workload.path)
+    answer = probe(url, workload, 200 if subject.kind == "baseline" else workload.status)
+    run.probe_status = answer.status
+    if subject.kind != "baseline":
+        require_content(answer, workload)
+    run.waited = _make_room(spec, site, answer.size)
+    warmed_up = warm_up(url, subject.warm_up, spec, site)
+    site.watch.sleep(SETTLE_SECONDS)  # until the server has sent the responses that ab did not read
+    redis.prepare()
+    counts = redis.counts()
+    with idling(url, spec, site) as idle:
+        use = redis.use()
+        site.begin()
+        begin = time.monotonic()
+        outcome = make_load(url, spec, site)
+        wall = time.monotonic() - begin
+        site.watch.sleep(SETTLE_SECONDS)
+        hosts = site.end()
+        used = difference(redis.use(), use)
+        idled = idle.report() if idle else None
+    return Evidence(
+        spec=spec,
+        answer=answer,
+        warmed_up=warmed_up,
+        outcome=outcome,
+        wall=wall,
+        counted=difference(redis.counts(), counts),
+        redis=used,
+        idle=idled,
+        hosts=hosts,
+        stopped=site.stop_run(),
+        private=redis.private,
+    )
 
 
 def _start(spec: RunSpec, site: Site, lengths: Lengths) -> str:

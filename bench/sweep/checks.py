@@ -6,16 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.doctor.doctor import ACCEPT_QUEUE_FIX, TIME_WAIT_FIX
-from bench.load.client import Response
 from bench.load.running import Outcome
 from bench.records.conditions import RunSpec
-from bench.records.figures import AbFigures, Check, OpenLoopFigures, Reason, Run, WrkFigures
+from bench.records.figures import AbFigures, Check, Reason, Run, WrkFigures
 from bench.records.workloads import workload_for
 from bench.services.balancer import BalancerEnd
-from bench.stations.orders import Stopped
 from bench.subjects.running import Ended
-from bench.sweep.loading import WARM_UP_CONNECTIONS, Loaded
-from bench.sweep.run_figures import CLOCK_SECONDS
+from bench.sweep.loading import WARM_UP_CONNECTIONS
+from bench.sweep.run_figures import CLOCK_SECONDS, Evidence
 
 LABELS = {
     "reset by peer": "reset",
@@ -56,68 +54,43 @@ class Asked:
     any_length: bool = False
     """Whether bodies may differ in length; then their mean length is at least `body_bytes`."""
     keep_alive: bool = False
+    unread: int = 0
+    """The number of requests that ab may send in addition: with keep-alive, ab may leave one
+    response unread on each connection."""
     slack: int = 0
-    """The number of additional requests that the server may have counted."""
+    """The number of additional requests that the server may have counted, `unread` included."""
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """The data of a run that the checks need."""
-
-    run: Run
-    """The run with its figures."""
-    spec: RunSpec
-    answer: Response
-    """The response to the first request."""
-    loaded: Loaded
-    stopped: Mapping[str, Stopped]
-    """How the programs of each host ended."""
-    private: bool
-    """Whether only this sweep uses this Redis."""
-
-    @property
-    def kept(self) -> bool:
-        """Return whether clients send many requests on each connection."""
-        return self.spec.conditions.keep_alive and not self.spec.conditions.asks_once
-
-    @property
-    def unread(self) -> int:
-        """Return the number of requests that ab may send in addition: with keep-alive, ab may leave
-        one response unread on each connection."""
-        return self.spec.concurrency if self.kept and self.loaded.outcome.tool == "ab" else 0
-
-    @property
-    def asked(self) -> Asked:
-        """Return the load that the generator must make."""
-        conditions, workload = self.spec.conditions, workload_for(self.spec.conditions.workload)
-        of_warm_up = min(self.spec.concurrency, WARM_UP_CONNECTIONS)
-        if not self.kept or self.loaded.outcome.tool == "wrk":
-            of_warm_up = 0
-        # With keep-alive the head may contain the number of remaining requests.
-        same_heads = self.run.kind != "server" and not conditions.keep_alive
-        return Asked(
-            requests=self.spec.requests,
-            timeout=self.spec.timeout,
-            status=self.answer.status,
-            body_bytes=len(self.answer.body),
-            answer_bytes=self.answer.size if same_heads else None,
-            any_length=workload.may_grow or (not self.private and workload.visits > 0),
-            # A traced or counted server is slow, and may close connections because clients wait.
-            keep_alive=self.kept and conditions.mode not in ("traced", "counted"),
-            # The last answer on an idle connection may arrive too late to be counted.
-            slack=self.unread + of_warm_up + conditions.idle,
-        )
+def asked(run: Run, seen: Evidence) -> Asked:
+    """Return the load that the generator of a run must make."""
+    spec, conditions, tool = seen.spec, seen.spec.conditions, seen.outcome.tool
+    workload = workload_for(conditions.workload)
+    kept = conditions.keep_alive and not conditions.asks_once  # many requests on each connection
+    unread = spec.concurrency if kept and tool == "ab" else 0
+    of_warm_up = min(spec.concurrency, WARM_UP_CONNECTIONS) if kept and tool != "wrk" else 0
+    # With keep-alive the head may contain the number of remaining requests.
+    same_heads = run.kind != "server" and not conditions.keep_alive
+    return Asked(
+        requests=spec.requests,
+        timeout=spec.timeout,
+        status=seen.answer.status,
+        body_bytes=len(seen.answer.body),
+        answer_bytes=seen.answer.size if same_heads else None,
+        any_length=workload.may_grow or (not seen.private and workload.visits > 0),
+        # A traced or counted server is slow, and may close connections because clients wait.
+        keep_alive=kept and conditions.mode not in ("traced", "counted"),
+        unread=unread,
+        # The last answer on an idle connection may arrive too late to be counted.
+        slack=unread + of_warm_up + conditions.idle,
+    )
 
 
-def judge(seen: Evidence) -> None:
+def judge(run: Run, seen: Evidence) -> None:
     """Store all checks in the run, and set its state and reason."""
-    run, causes = seen.run, "; ".join(_causes(seen))
-    run.checks = [
-        check.model_copy(update={"detail": f"{check.detail} ({causes})"})
-        if causes and not check.holds and check.name in SPOILED_BY_KERNEL
-        else check
-        for check in _checks(seen)
-    ]
+    run.checks, causes = list(_checks(run, seen)), "; ".join(_causes(seen))
+    for check in run.checks:
+        if causes and not check.holds and check.name in SPOILED_BY_KERNEL:
+            check.detail += f" ({causes})"
     failure = first_failure(run.checks)
     run.state = "failed" if failure else "held"
     run.reason = Reason(label=failure.label, text=failure.detail) if failure else None
@@ -130,13 +103,12 @@ def first_failure(checks: Sequence[Check]) -> Check | None:
 
 def _causes(seen: Evidence) -> Iterator[str]:
     """Yield the kernel's actions that may have caused a failure, and their fixes."""
-    kernels = [tcp for host in seen.loaded.hosts if (tcp := host.report.host.tcp)]
+    kernels = [tcp for host in seen.hosts if (tcp := host.host.tcp)]
     if forgotten := sum(tcp.time_wait_overflows for tcp in kernels):
         words = f"the kernel could not keep {forgotten:,} connections in TIME_WAIT"
         yield f"{words} and may have reset their clients; fix: {TIME_WAIT_FIX}"
     if overflows := sum(tcp.listen_overflows for tcp in kernels):
-        uses = [use for host in seen.loaded.hosts if (use := host.report.servers)]
-        backlogs = [use.own_backlog for use in uses if use.own_backlog is not None]
+        backlogs = [use.own_backlog for use in seen.uses if use.own_backlog is not None]
         short = min((own for own in backlogs if own < seen.spec.connections), default=None)
         fix = ACCEPT_QUEUE_FIX
         if short is not None:
@@ -145,24 +117,22 @@ def _causes(seen: Evidence) -> Iterator[str]:
         yield f"{words}, so clients tried again later; fix: {fix}"
 
 
-def _checks(seen: Evidence) -> Iterator[Check]:
-    asked, outcome = seen.asked, seen.loaded.outcome
-    ended = [(host, end) for host, of in seen.stopped.items() for end in of.servers]
-    died = _who_died(seen, ended)
-    done = _of(outcome.completed, asked)
-    yield _check("server alive", not died, "died", f"the server {died}, {done}")
-    if outcome.tool:
-        yield from load_checks(asked, outcome)
-    yield from _check_counts(seen)
-    if seen.run.kind == "server":  # baselines and reference servers print no statistics
-        yield from _check_statistics(seen, asked)
-    yield from _check_little(seen)
+def _checks(run: Run, seen: Evidence) -> Iterator[Check]:
+    load = asked(run, seen)
+    died, wrong = _ends(seen)
+    detail = f"the server {died}, {_of(seen.outcome.completed, load)}"
+    yield _check("server alive", not died, "died", detail)
+    if seen.outcome.tool:
+        yield from load_checks(load, seen.outcome)
+    yield from _check_counts(seen, load)
+    if run.kind == "server":  # baselines and reference servers print no statistics
+        yield from _check_statistics(run, seen, load)
+    yield from _check_little(run, seen)
     yield from _check_idle(seen)
     if balancer := next((of.balancer for of in seen.stopped.values() if of.balancer), None):
         yield from _check_balancer(balancer)
-    wrong = [wrong_end(end) for _, end in ended] if seen.run.kind == "server" else []
-    end = _first(wrong, ended)
-    yield _check("server's end", not end, "bad end", f"the server {end}")
+    bad = bool(wrong) and run.kind == "server"
+    yield _check("server's end", not bad, "bad end", f"the server {wrong}")
 
 
 def load_checks(asked: Asked, load: Outcome) -> Iterator[Check]:
@@ -182,19 +152,12 @@ def load_checks(asked: Asked, load: Outcome) -> Iterator[Check]:
     elif isinstance(figures, AbFigures):
         yield from _check_ab(asked, figures)
     elif isinstance(figures, WrkFigures):
+        yield from _check_answers(asked, figures.statuses, figures.errors)
         yield from _check_wrk(asked, figures)
     else:
-        yield from _check_open(asked, figures)
+        yield from _check_answers(asked, figures.status_codes, figures.errors)
     if load.body_bytes is not None:
         yield _check_bytes(asked, load.body_bytes)
-
-
-def _check_completed(asked: Asked, done: int) -> Check:
-    return _check("completed", done == asked.requests, "incomplete", _of(done, asked))
-
-
-def _check_failures(count: int, detail: str) -> Check:
-    return _check("none failed", not count, f"{count:,} failed", detail)
 
 
 def _check_kept(asked: Asked, kept: int) -> Iterator[Check]:
@@ -203,19 +166,15 @@ def _check_kept(asked: Asked, kept: int) -> Iterator[Check]:
         yield _check("kept alive", kept >= KEPT_SHARE * asked.requests, "closes", detail)
 
 
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{kind} {n:,}" for kind, n in counts.items() if n)
-
-
 def _times(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n:,} x {kind}" for kind, n in counts.items())
+    return ", ".join(f"{n:,} x {kind}" for kind, n in counts.items() if n)
 
 
 def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
-    yield _check_completed(asked, figures.complete)
-    kinds = _listed(figures.failures)
-    failed = f"{figures.failed:,} of {asked.requests:,} requests failed"
-    yield _check_failures(figures.failed, failed + (kinds and f" ({kinds})"))
+    done, failed, kinds = figures.complete, figures.failed, _times(figures.failures)
+    yield _check("completed", done == asked.requests, "incomplete", _of(done, asked))
+    detail = f"{failed:,} of {asked.requests:,} requests failed" + (kinds and f" ({kinds})")
+    yield _check("none failed", not failed, f"{failed:,} failed", detail)
     errors = f"{figures.write_errors:,} requests could not be sent completely"
     yield _check("all sent", figures.write_errors == 0, "write errors", errors)
     # With keep-alive, ab also counts bytes of responses for which ab does not wait.
@@ -244,19 +203,23 @@ def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
     return _check("whole pages", whole, label, f"{came:,} bytes were received, {due:,} expected")
 
 
-def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
-    """Check all figures of wrk, because wrk continues after errors."""
+def _check_answers(
+    asked: Asked, statuses: Mapping[str, int], errors: Mapping[str, int]
+) -> Iterator[Check]:
+    """Check the counts of wrk or oha, because both continue after errors."""
     # The status is checked first: if all responses are 408 or 503, their number is unimportant.
-    wanted = str(asked.status)
-    others = figures.complete - figures.statuses.get(wanted, 0)
-    instead = ", ".join(code for code in figures.statuses if code != wanted)
-    detail = f"{others:,} of {figures.complete:,} responses were {instead}, not {wanted}"
-    yield _check("status", not others, f"{others:,} other", detail)
-    yield _check_completed(asked, figures.complete)
+    done, others = sum(statuses.values()), dict(statuses)
+    right = others.pop(str(asked.status), 0)
+    detail = f"{done - right:,} of {done:,} responses were {', '.join(others)}, not {asked.status}"
+    yield _check("status", done == right, f"{done - right:,} other", detail)
+    failed, detail = sum(errors.values()), f"errors: {_times(errors)}; {_of(done, asked)}"
+    yield _check("none failed", not failed, f"{failed:,} failed", detail)
+    yield _check("completed", done == asked.requests, "incomplete", _of(done, asked))
+
+
+def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
     extra = f"{figures.unasked:,} more responses than requests"
     yield _check("all asked for", not figures.unasked, f"{figures.unasked:,} too many", extra)
-    errors = f"errors: {_listed(figures.errors)}; {_of(figures.complete, asked)}"
-    yield _check_failures(sum(figures.errors.values()), errors)
     due = asked.body_bytes
     wrong = sum(
         number
@@ -268,59 +231,45 @@ def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
     yield from _check_kept(asked, figures.complete - figures.closes)
 
 
-def _check_open(asked: Asked, figures: OpenLoopFigures) -> Iterator[Check]:
-    """Check that all requests were sent and answered, with the right status."""
-    done = figures.succeeded
-    errors = f"{_times(figures.errors)}; {_of(done, asked)}"
-    yield _check_failures(sum(figures.errors.values()), errors)
-    wrong = {code: n for code, n in figures.status_codes.items() if code != str(asked.status)}
-    label = f"{sum(wrong.values()):,} other"
-    yield _check("status", not wrong, label, f"{_times(wrong)}, not {asked.status}")
-    yield _check_completed(asked, done)
-
-
-def _check_counts(seen: Evidence) -> Iterator[Check]:
+def _check_counts(seen: Evidence, asked: Asked) -> Iterator[Check]:
     """Check the increase of the counts in Redis, which are independent of the load generator. If
     Redis may have other clients, the increase has no maximum."""
-    workload, requests = workload_for(seen.spec.conditions.workload), seen.spec.requests
-    for what, each, got in (
-        ("visitors", workload.visits, seen.loaded.visits),
-        ("remarks", workload.remarks, seen.loaded.remarks),
-    ):
+    workload = workload_for(seen.spec.conditions.workload)
+    kinds = (("visitors", workload.visits), ("remarks", workload.remarks))
+    for (what, each), got in zip(kinds, seen.counted, strict=True):
         if each:
-            due, most = each * requests, each * (requests + seen.unread)
+            due, most = each * asked.requests, each * (asked.requests + asked.unread)
             holds = got >= due and (got <= most or not seen.private)
             detail = f"{due:,} {what} expected, {got:,} counted"
             yield _check(f"{what} in Redis", holds, "miscount", detail)
 
 
-def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
+def _check_statistics(run: Run, seen: Evidence, asked: Asked) -> Iterator[Check]:
     """Check the server's count of requests and, if no connections are idle, its status classes."""
-    own, right, loaded = seen.run.server_statistics, f"{asked.status // 100}xx", seen.loaded
+    own, right, due = run.server_statistics, f"{asked.status // 100}xx", seen.all_requests
     if own is None or own.requests is None:
         none = "the server printed no statistics"
         yield _check("server's statistics", False, "no statistics", none)
         return
-    due = 1 + loaded.warmed_up + asked.requests + (loaded.idle.requests if loaded.idle else 0)
     enough = due <= own.requests <= due + asked.slack
     detail = f"the server counted {own.requests:,} requests, but clients sent {due:,}"
     if asked.slack:
         detail += f" to {due + asked.slack:,}"
     yield _check("server's count", enough, "miscount", detail)
-    if loaded.idle:
+    if seen.idle:
         return  # idle connections send other requests
     wrong = {name: n for name, n in own.responses.items() if n and name != right}
     detail = f"the server answered {_times(wrong)}; expected: {right}"
     yield _check("server's classes", not wrong, "other status", detail)
 
 
-def _check_little(seen: Evidence) -> Iterator[Check]:
-    run, law = seen.run, seen.run.littles_law
+def _check_little(run: Run, seen: Evidence) -> Iterator[Check]:
+    law = run.littles_law
     if law is None:
         return
     below, above = little_tolerance(
         seen.spec,
-        seen.loaded.outcome.wall_seconds,
+        seen.outcome.wall_seconds,
         longest=run.latency.max / 1000 if run.latency else 0.0,
         foreign=(run.process and run.process.foreign_share) or 0.0,
     )
@@ -343,7 +292,7 @@ def little_tolerance(
 
 
 def _check_idle(seen: Evidence) -> Iterator[Check]:
-    idle = seen.loaded.idle
+    idle = seen.idle
     if idle is None:
         return
     detail = f"only {idle.held:,} of {idle.asked:,} idle connections were open at the end"
@@ -362,10 +311,22 @@ def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
     yield _check("nginx' end", end.status == 0, "nginx ended", detail)
 
 
-def _who_died(seen: Evidence, ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return how a server ended before SIGTERM, as a part of a sentence; empty if none did."""
-    alive = {s.name: iter(s.report.servers.alive) for s in seen.loaded.hosts if s.report.servers}
-    return _first(["" if next(alive[host]) else end.describe() for host, end in ended], ended)
+def _ends(seen: Evidence) -> tuple[str, str]:
+    """Return how a server ended before SIGTERM, and how a server ended wrongly, as parts of a
+    sentence. A text is empty if no server ended so. With several instances, a text has the number
+    of the first such instance."""
+    alive = {s.name: s.servers.alive for s in seen.hosts if s.servers}
+    ends = [
+        (host, *both)
+        for host, of in seen.stopped.items()
+        for both in zip(alive.get(host, ()), of.servers, strict=False)
+    ]
+    died, wrong = [], []
+    for number, (host, lived, end) in enumerate(ends, 1):
+        which = f", instance {number} of {len(ends)} on {host}" if len(ends) > 1 else ""
+        died += [] if lived else [end.describe() + which]
+        wrong += [how + which] if (how := wrong_end(end)) else []
+    return "".join(died[:1]), "".join(wrong[:1])
 
 
 def wrong_end(end: Ended) -> str:
@@ -373,16 +334,6 @@ def wrong_end(end: Ended) -> str:
     if not end.obeyed:
         return "did not end after SIGTERM and had to be killed"
     return "" if end.status == 0 else end.describe()
-
-
-def _first(texts: Sequence[str], ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return the first text that is not empty. If there are several instances, add the instance's
-    number."""
-    at = next((number for number, text in enumerate(texts) if text), None)
-    if at is None or len(ended) == 1:
-        return "" if at is None else texts[at]
-    where = f" on {ended[at][0]}" if ended[at][0] else ""
-    return f"{texts[at]}, instance {at + 1} of {len(ended)}{where}"
 
 
 def _check(name: str, holds: bool, label: str, detail: str) -> Check:

@@ -1,20 +1,65 @@
 # SPDX-License-Identifier: MIT
-"""Show the progress of a sweep: a live table on a terminal, lines of text elsewhere."""
+"""Show a sweep: its plan, its progress (a live table on a terminal, lines of text elsewhere), the
+remaining time, and its end."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 
 from rich.console import Console
 
-from bench.readers.console import ProgressTable
+from bench.doctor.doctor import Diagnosis, show_fixes
+from bench.readers import order
+from bench.readers.console import ProgressTable, say
 from bench.readers.table import result_table
-from bench.records.conditions import Conditions, RunSpec
+from bench.records.conditions import RunSpec
 from bench.records.figures import Run
 from bench.records.results import Results
+from bench.records.words import plural
 from bench.records.workloads import workload_for
+from bench.report.charts.catalogue import write_rates
+from bench.stations.site import Site
+from bench.studies.runs import Planned
 
+LOG = "log.txt"
 WORTH_A_WORD = 1.0
 """Shorter waits, in seconds, are not printed."""
+
+
+def announce(planned: Planned, site: Site, diagnosis: Diagnosis, out: Console) -> None:
+    """Print the planned measurements, their hosts, failed checks, and limits that are too low."""
+    runs, redis = planned.runs, site.redis
+    levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
+    conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))
+    say(out, f"Servers: {', '.join(planned.subjects)}")
+    say(out, f"Connections: {levels}; {plural(len(runs), 'run')}: {conditions}")
+    say(out, f"Placement: {site.placement.note}")
+    for host in site.host_infos():
+        limit = f", {host.cpu_limit:.0%} of a CPU by {host.limited_by}" if host.cpu_limit else ""
+        cpus = f"{plural(host.cpus, 'CPU')}{limit}, Linux {host.kernel}"
+        say(out, f"    {host.role:<8}{host.name} ({host.address}): {cpus}")
+    for name, without in planned.left_out.items():
+        say(out, f"{name} does not support: {'; '.join(without)}")
+    for reason in site.left_out().values():
+        say(out, reason, "yellow")
+    if not redis.private:
+        say(out, f"Redis: {redis.shown}; each visit changes its visitor_count, and nothing else")
+    _show_problems(diagnosis, out)
+
+
+def _show_problems(found: Diagnosis, out: Console) -> None:
+    """Print the doctor's failed checks, and the limits that are too low for some levels."""
+    well = sum(line.state in ("well", "note") for line in found.lines)
+    say(out, f"Doctor: {well} of {len(found.lines)} checks passed")
+    said_below = {finding.fix for finding in found.findings}
+    show_fixes([x for x in found.lines if x.state != "note" and x.fix not in said_below], out)
+    for finding in found.findings:
+        levels = ", ".join(f"{level:,}" for level in finding.levels)
+        word = "Not possible" if finding.impossible else "Warning"
+        say(out, f"{word} at {levels}: {finding.describe()}", "yellow")
+        say(out, f"    fix: {finding.fix}", "yellow")
+    out.print()
 
 
 def progress_of(out: Console, results: Results, total: int) -> ProgressTable[RunSpec]:
@@ -27,7 +72,7 @@ def progress_of(out: Console, results: Results, total: int) -> ProgressTable[Run
 def words_for(spec: RunSpec, results: Results) -> str:
     """Return a short description of the run in progress."""
     what = f"{spec.subject} at {spec.concurrency:,}"
-    if spec.conditions != Conditions(spec.conditions.workload):
+    if spec.conditions.particulars():
         what += f" ({spec.conditions.describe()})"
     return what + (f", run {spec.run}" if results.settings.runs > 1 else "")
 
@@ -73,7 +118,46 @@ def outcome_text(run: Run) -> str:
     return text
 
 
-# ---- The estimated time of the remaining runs ----
+# ---- The end of a sweep: the table, the charts, the names of the files ----
+
+
+def conclude(results: Results, folder: Path, out: Console, with_rates: bool) -> None:
+    """Print the names of a sweep's files, and the command that resumes an interrupted sweep.
+    `with_rates`: also print the table, the ranking and the next command, and write the charts."""
+    if with_rates:
+        out.print(result_table(results))
+    charts = write_rates(folder) if with_rates else []
+    took = ((results.finished or results.started) - results.started).total_seconds()
+    interrupted = results.state == "interrupted"
+    state = "Interrupted after" if interrupted else "Done in"
+    names = ["results.json", "results.csv", LOG, *(path.name for path in charts)]
+    out.print(f"{state} {in_words(took)}.", markup=False)
+    say(out, f"Stored in {folder}/: {', '.join(names)}")
+    if interrupted:
+        say(out, f"To resume: {how_to_go_on(folder)}")
+    if not (with_rates and results.runs):
+        return
+    out.print()
+    for found in order.orders(results):
+        for line in order.lines(found, results.stalled_by):
+            say(out, line)
+        out.print()
+    if any(run.conditions.rated for run in results.runs):
+        say(out, f"To make a page of the results: make report RESULTS={shlex.quote(str(folder))}")
+
+
+def how_to_go_on(folder: Path) -> str:
+    """Return the command that resumes the sweep in `folder`."""
+    return f".venv/bin/zerohttpd sweep --resume {shlex.quote(str(folder))}"
+
+
+def in_words(seconds: float | None) -> str:
+    """Return a duration as text: 0:05, 1:20, 2:03:00; a question mark for None."""
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class Estimate:
@@ -84,7 +168,7 @@ class Estimate:
         """`free` returns a true value if a run will be skipped. `warm_ups`: the declared numbers of
         warm-up requests, by server."""
         self._free, self._warm_ups = free, warm_ups
-        self._known: dict[tuple[str, Conditions], float] = {}
+        self._known: dict[tuple[str, object], float] = {}
         """Seconds per request of the last run, by server and conditions."""
 
     def learn(self, run: Run) -> None:
@@ -115,12 +199,3 @@ class Estimate:
             return one.requests
         share = workload_for(one.conditions.workload).share
         return one.requests + round(self._warm_ups.get(one.subject, 0) * share)
-
-
-def in_words(seconds: float | None) -> str:
-    """Return a duration as text: 0:05, 1:20, 2:03:00; a question mark for None."""
-    if seconds is None:
-        return "?"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,59 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""The load of a run: the warm-up, the measured requests, and the counters before and after."""
+"""The load of a run: the warm-up, and the requests of a load generator with idle connections. Or
+this process opens many connections and measures the memory that servers need for them."""
 
 import contextlib
+import select
 import time
-from dataclasses import dataclass, replace
-from urllib.parse import urljoin
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from urllib.parse import urljoin, urlsplit
 
-from bench.host.accounting import CpuTime
-from bench.host.kernel import difference
+from bench.load.client import Client, NoAnswer
 from bench.load.generators import AB, OHA, WRK, WRK_PIPELINED
-from bench.load.running import IdleConnections, IdleReport, Load, Outcome
+from bench.load.running import IdleConnections, Load, Outcome, request_for
 from bench.records.conditions import RunSpec
 from bench.records.errors import NoFigure
 from bench.records.workloads import workload_for
-from bench.stations.site import Seen, Site
-from bench.sweep.probes import parked, pending
+from bench.stations.footprint import Weight
+from bench.stations.site import Site
 
 WARM_UP_CONNECTIONS = 100
 """The largest number of connections in a warm-up, which has at least twice as many requests."""
-SETTLE_SECONDS = 0.05
-"""The time for the last children and threads to end after the load, so they are counted."""
 IDLE_PATH = "/redirect"
 """The path that idle connections request: the cheapest path."""
-
-
 GENERATORS = {"ab": AB, "wrk": WRK, "wrk-pipelined": WRK_PIPELINED}
 """The load generators of the closed loop, by the value of the condition `generator`."""
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """The outcome of one load and the counters around it."""
-
-    outcome: Outcome
-    warmed_up: int
-    """Requests of the warm-up."""
-    visits: int
-    """`visits` and `remarks`: the increases of the counts in Redis."""
-    remarks: int
-    redis: CpuTime
-    wall: float
-    """The time of the load by our own clock, in seconds."""
-    idle: IdleReport | None
-    hosts: list[Seen]
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds of the load by the generator's clock; if unknown, by our clock."""
-        figures = self.outcome.figures
-        return figures.seconds if figures and figures.seconds else self.outcome.wall_seconds
-
-    @property
-    def completed(self) -> bool:
-        """Return whether the generator reported figures and a time above 0."""
-        return self.outcome.figures is not None and self.seconds > 0
 
 
 def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
@@ -77,43 +47,27 @@ def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
     return many
 
 
-def run_load(url: str, warmed_up: int, spec: RunSpec, site: Site) -> Loaded:
-    """Make the measured load. Read all counters immediately before and after the load."""
-    watch, redis = site.watch, site.redis
-    watch.sleep(SETTLE_SECONDS)  # until the server has sent the responses that ab did not read
-    redis.prepare()
-    visits, remarks = redis.counts()
-    with contextlib.ExitStack() as tidy:
-        idle = None
-        if count := spec.conditions.idle:
-            idle = IdleConnections(urljoin(url, IDLE_PATH), count, site.placement.load, watch)
-            tidy.enter_context(idle)
-        use = redis.use()
-        site.begin()
-        begin = time.monotonic()
-        outcome = _make(url, spec, site)
-        wall = time.monotonic() - begin
-        watch.sleep(SETTLE_SECONDS)
-        hosts = site.end()
-        used = difference(redis.use(), use)
-        held = idle.report() if idle else None
-    after = redis.counts()
-    gained = (after[0] - visits, after[1] - remarks)
-    return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts)
+@contextlib.contextmanager
+def idling(url: str, spec: RunSpec, site: Site) -> Iterator[IdleConnections | None]:
+    """Hold the idle connections of a run open; None without idle connections."""
+    if not spec.conditions.idle:
+        yield None
+        return
+    to, count = urljoin(url, IDLE_PATH), spec.conditions.idle
+    with IdleConnections(to, count, site.placement.load, site.watch) as connections:
+        yield connections
 
 
-def _make(url: str, spec: RunSpec, site: Site) -> Outcome:
-    mode, workload = spec.conditions.mode, workload_for(spec.conditions.workload)
-    if mode == "parked":
-        return parked(url, workload, spec.concurrency, site)
-    if mode == "pending":
-        return pending(url, workload, spec.concurrency, site)
+def make_load(url: str, spec: RunSpec, site: Site) -> Outcome:
+    """Make the measured load, and sample the servers of this machine meanwhile. Raises NoFigure if
+    the memory of connections cannot be measured."""
+    conditions = spec.conditions
+    if conditions.asks_once:
+        return _memory(url, spec, site)
     load = _load(url, spec, spec.requests, spec.concurrency)
-    if mode == "open":
-        return OHA.run(load, site.placement.load, site.watch, site.look)
     grows = not site.redis.private and gains_a_digit(site.redis.counts()[0], load.requests)
-    load = replace(load, any_length=grows or workload.may_grow)
-    generator = GENERATORS[spec.conditions.generator]
+    load = replace(load, any_length=grows or workload_for(conditions.workload).may_grow)
+    generator = OHA if conditions.mode == "open" else GENERATORS[conditions.generator]
     return generator.run(load, site.placement.load, site.watch, site.look)
 
 
@@ -127,3 +81,110 @@ def _load(url: str, spec: RunSpec, requests: int, connections: int) -> Load:
 def gains_a_digit(count: int, visits: int) -> bool:
     """Return whether `visits` more visits add a digit to the visitor count, so the page grows."""
     return len(str(count + 1)) != len(str(count + visits))
+
+
+# ---- The memory of connections ----
+
+TIMEOUT = 10.0
+PER_ADDRESS = 5_000
+"""The number of connections from one local address. Most of its 28,000 ports stay free, so the
+kernel finds a free port fast."""
+HELD_MS = 1_700
+"""The pause of Redis: shorter than the servers' timeout for Redis (2 s)."""
+SPARE_SECONDS = 0.2
+"""The part of the pause that is reserved for reading the memory."""
+TIDY_SECONDS = 0.8
+"""The time for a server to release the memory of its answers: longer than TRIM_INTERVAL in
+ops/limits.h."""
+CALM_SECONDS = 0.1
+"""A server that uses no CPU for this time has read all requests."""
+
+
+def _memory(url: str, spec: RunSpec, site: Site) -> Outcome:
+    begin, before, count = time.monotonic(), site.weigh(), spec.concurrency
+    workload = workload_for(spec.conditions.workload)
+    wanted = request_for(url, workload, "HTTP/1.1", ["Connection: keep-alive"])
+    with connected(url, count) as clients:
+        held = (parked if spec.conditions.mode == "parked" else pending)(clients, wanted, site)
+    if held.descriptors < count:
+        had = f"only {held.descriptors:,} descriptors"
+        raise NoFigure(f"the server held {had} when its memory was read")
+    memory = held.figures(count, before)
+    return Outcome(memory=memory, wall_seconds=time.monotonic() - begin)
+
+
+@contextlib.contextmanager
+def connected(url: str, count: int) -> Iterator[list[Client]]:
+    """Yield `count` connections to a server. If the server is on this machine, PER_ADDRESS
+    connections use the same local address. Raises NoFigure."""
+    to, clients = urlsplit(url), list[Client]()
+    address = (to.hostname or "", to.port or 80)
+    here = address[0].startswith("127.")
+    with contextlib.ExitStack() as stack:
+        try:
+            for number in range(count):
+                source = f"127.0.0.{2 + number // PER_ADDRESS}" if here else ""
+                clients.append(stack.enter_context(Client(address, TIMEOUT, source=source)))
+        except OSError as error:
+            raise NoFigure(f"connection {len(clients) + 1:,}: {error}") from error
+        yield clients
+
+
+def ask(clients: Sequence[Client], wanted: bytes) -> None:
+    """Send a request on every connection. Raises NoFigure."""
+    try:
+        for client in clients:
+            client.send(wanted)
+    except OSError as error:
+        raise NoFigure(f"a request could not be sent: {error}") from error
+
+
+def listen(clients: Sequence[Client]) -> None:
+    """Read the response on all connections. Raises NoFigure if one is missing or not valid."""
+    for number, client in enumerate(clients, 1):
+        try:
+            answer = client.answer()
+        except NoAnswer as error:
+            raise NoFigure(f"answer {number:,}: {error}") from error
+        if not 200 <= answer.status < 400 or answer.field("Content-Length") is None:
+            first = answer.head.splitlines()[0].decode(errors="replace")
+            raise NoFigure(f"answer {number:,}: {first}")
+
+
+def ready(clients: Sequence[Client], event: int) -> int:
+    """Return how many connections have received data (POLLIN) or were closed (POLLRDHUP)."""
+    watched = select.poll()
+    for client in clients:
+        watched.register(client.socket, event)
+    return len(watched.poll(0))
+
+
+def parked(clients: Sequence[Client], wanted: bytes, site: Site) -> Weight:
+    """Return the servers' usage while connections stay open after one answer. Raises NoFigure, e.g.
+    if a server has closed a connection (its idle timeout is 5 s)."""
+    ask(clients, wanted)
+    listen(clients)
+    site.watch.sleep(TIDY_SECONDS)
+    held = site.weigh()
+    if closed := ready(clients, select.POLLRDHUP):
+        raise NoFigure(f"only {len(clients) - closed:,} connections were still open")
+    return held
+
+
+def pending(clients: Sequence[Client], wanted: bytes, site: Site) -> Weight:
+    """Return the servers' usage while connections wait for a paused Redis. Raises NoFigure."""
+    site.redis.hold(HELD_MS)
+    held_till = time.monotonic() + HELD_MS / 1000
+    ask(clients, wanted)
+    held, ran_us = site.weigh(), -1.0
+    while held.ran_us != ran_us and time.monotonic() < held_till - SPARE_SECONDS:
+        site.watch.sleep(CALM_SECONDS)
+        ran_us, held = held.ran_us, site.weigh()
+    answered = ready(clients, select.POLLIN)
+    if time.monotonic() > held_till:
+        raise NoFigure("the machine was too slow: Redis answered before the memory was read")
+    if answered:
+        said = f"{answered:,} requests were answered while Redis was paused"
+        raise NoFigure(f"{said}: they need no Redis")
+    listen(clients)
+    return held

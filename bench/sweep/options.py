@@ -14,17 +14,7 @@ from bench.records.values import Parser, add_results, add_value, path, positive,
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
 from bench.stations.sampling import how_stacks
-from bench.studies.runs import (
-    FULL_LEVELS,
-    FULL_TIMEOUT,
-    ORDER_LEVEL,
-    ORDER_RUNS,
-    SHORT_LEVELS,
-    SHORT_REQUESTS,
-    SHORT_TIMEOUT,
-    SLICE,
-    answering,
-)
+from bench.studies import runs
 from bench.studies.study import DeclaredStudy, names, study
 from bench.subjects.subject import chosen_names
 
@@ -52,7 +42,8 @@ class SweepOptions(KeptOptions):
         if not self.answers:
             return self
         (part,) = self.parts
-        return self.model_copy(update={"parts": answering(part, SLICE if can_slice else 0.0)})
+        parts = runs.answering(part, runs.SLICE if can_slice else 0.0)
+        return self.model_copy(update={"parts": parts})
 
     @property
     def subjects(self) -> list[str]:
@@ -74,9 +65,9 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
     add(
         "--full",
         action="store_true",
-        help=f"measure {len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,} in three runs, in about "
-        f"one hour (default: levels {', '.join(map(str, SHORT_LEVELS))} in one run, level "
-        f"{ORDER_LEVEL} in {ORDER_RUNS} runs)",
+        help=f"measure {len(runs.FULL_LEVELS)} levels up to {runs.FULL_LEVELS[-1]:,} in three "
+        f"runs, in about one hour (default: levels {', '.join(map(str, runs.SHORT_LEVELS))} in "
+        f"one run, level {runs.ORDER_LEVEL} in {runs.ORDER_RUNS} runs)",
     )
     studies = f"measure these studies: {', '.join(names())}; or files *.toml"
     add("--studies", nargs="+", metavar="NAME", help=studies)
@@ -93,13 +84,13 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
     for aspect in ASPECTS:
         add(aspect.option, dest=aspect.name, nargs="+", metavar=aspect.metavar, help=aspect.help)
     number = partial(add_value, sub, parse=positive)
-    each = f"send N requests in each run, at least one per connection (default {SHORT_REQUESTS:,}; "
-    each += "fewer for slow servers and with a quota)"
+    each = "send N requests in each run, at least one per connection (default "
+    each += f"{runs.SHORT_REQUESTS:,}; fewer for slow servers and with a quota)"
     number("--requests", example="5000", metavar="N", help=each)
-    runs = "run each configuration N times; the result is the median (default: see --full)"
-    number("--runs", example="3", metavar="N", help=runs)
-    limit = f"stop a run after SECONDS (default {SHORT_TIMEOUT:g}; {FULL_TIMEOUT:g} with --full, "
-    limit += "--levels or --requests)"
+    often = "run each configuration N times; the result is the median (default: see --full)"
+    number("--runs", example="3", metavar="N", help=often)
+    limit = f"stop a run after SECONDS (default {runs.SHORT_TIMEOUT:g}; {runs.FULL_TIMEOUT:g} with "
+    limit += "--full, --levels or --requests)"
     number("--timeout", example="30", metavar="SECONDS", help=limit)
     where = "folder of the servers' executables (default: the project's folder)"
     add("--programs", type=Path, default=ROOT, metavar="DIR", help=where)

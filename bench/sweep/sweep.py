@@ -2,6 +2,7 @@
 """Run a sweep: measure every server under all chosen conditions at every level."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from bench.records import store
 from bench.records.errors import Interrupted, UserError
 from bench.records.results import Results, Settings
 from bench.stations import survey
-from bench.stations.site import Site
+from bench.stations.site import APART, Site, load_hosts
 from bench.studies.runs import Planned, plan_runs
 from bench.sweep.options import SweepOptions, chosen_options, options_of, sweep_parser
 from bench.sweep.sweeper import Sweeper
@@ -66,7 +67,9 @@ def sweep(options: SweepOptions, before: Results | None = None, folder: Path | N
     instances = max(int(number or 1) for number in options.values("instances"))
     with SignalWatch() as watch:
         try:
-            with Site.of(options.hosts, watch, options.programs, instances) as site:
+            hosts = load_hosts(options.hosts) if options.hosts else None
+            placement = APART if hosts else machine.place_here(instances)
+            with closing(Site(watch, placement, hosts, options.programs)) as site:
                 sweeper = _sweeper(options, before, folder, site, facts)
                 return Done(sweeper.run(), sweeper.folder)
         except Interrupted as interrupted:  # before the first run
@@ -89,8 +92,11 @@ def _sweeper(
     subjects = site.survey([x for x in options.subjects if x not in left_out], some)
     if before is None:
         options = options.answering(bool(site.slicing()))
-    if any(options.values("quota")):
-        site.require_slicing()
+    if any(options.values("quota")) and not site.slicing():
+        raise UserError(
+            "--quota: cannot create a control group with a quota for a server; run as root, "
+            "or under a systemd that lets users set CPU quotas"
+        )
     planned = plan_runs(options.parts, subjects)
     site.open_redis(options.redis)
     diagnosis = doctor.diagnose(planned.runs, facts, site.redis, site.limits())

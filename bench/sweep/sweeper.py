@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Run a sweep: print its plan, make all runs in order, store and print the results."""
 
-import logging
+import contextlib
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+
+from rich.console import Console
 
 from bench.doctor.doctor import Diagnosis
 from bench.readers.console import console, say
@@ -15,11 +17,8 @@ from bench.records.figures import Run
 from bench.records.results import Results, flag_outliers
 from bench.stations.site import Site
 from bench.studies.runs import Planned
-from bench.sweep import announce
+from bench.sweep import display
 from bench.sweep.cell import Lengths, empty_run, measure
-from bench.sweep.display import Estimate, in_words, line_for, progress_of, took, words_for
-
-log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -34,74 +33,78 @@ class Sweeper:
     concludes: bool
     """Whether the sweep prints all rates at the end."""
     lengths: Lengths = field(default_factory=dict)
+    out: Console = field(default_factory=console)
 
     def run(self) -> int:
         """Make the missing runs. Return the exit status: 0 all results valid, 1 not all valid, 128
         + n after signal n. Raises UserError if another process runs this sweep."""
-        self.out = console()
-        warm_ups = {name: one.warm_up for name, one in self.planned.subjects.items()}
-        self.estimate = Estimate(self.diagnosis.why_not, warm_ups)
+        results = self.results
         with store.alone(self.folder):
-            announce.announce(self.planned, self.site, self.diagnosis, self.out)
-            if self.results.runs:
-                there, all_of_them = len(self.results.runs), len(self.planned.runs)
+            display.announce(self.planned, self.site, self.diagnosis, self.out)
+            if results.runs:
+                there, all_of_them = len(results.runs), len(self.planned.runs)
                 say(self.out, f"Resumed: {there} of {all_of_them} runs are done")
-            store.save(self.results, self.folder)
+            store.save(results, self.folder)
             try:
-                with announce.log_into(self.folder):
-                    words = " ".join(self.results.command)
-                    log.info("zerohttpd %s; %s", words, self.site.placement.note)
-                    for line in self.results.doctor:
-                        words = f"{line.topic}: {line.have}; needed: {line.need}"
-                        log.info("doctor: %s: %s", line.state, words)
-                    status = self._measure_all()
+                self._log(f"zerohttpd {' '.join(results.command)}; {self.site.placement.note}")
+                for line in results.doctor:
+                    words = f"{line.topic}: {line.have}; needed: {line.need}"
+                    self._log(f"doctor: {line.state}: {words}")
+                status = self._measure_all()
             finally:  # even if the terminal was closed
                 self._end()
-            announce.conclude(self.results, self.folder, self.out, self.concludes)
+            display.conclude(results, self.folder, self.out, self.concludes)
         return status
+
+    def _log(self, text: str) -> None:
+        """Append a line to the sweep's log, if the disk has space."""
+        with contextlib.suppress(OSError), (self.folder / display.LOG).open("a") as log:
+            log.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {text}\n")
 
     def _end(self) -> None:
         """Store the end of the sweep. Raises UserError if this fails; older data remain."""
+        if self.results.state != "complete":
+            self.results.state = "interrupted"
         self.results.finished = datetime.now().astimezone()
         try:
             store.save(self.results, self.folder)
         except OSError as error:
             words = f"cannot write the results: {error}. Free some space, then resume: "
-            raise UserError(words + announce.how_to_go_on(self.folder)) from error
+            raise UserError(words + display.how_to_go_on(self.folder)) from error
 
     def _measure_all(self) -> int:
         """Make all missing runs in order. Return the exit status, as `run` does."""
-        there = {(run.key, run.run) for run in self.results.runs}
+        results = self.results
+        there = {(run.key, run.run) for run in results.runs}
         rest = [spec for spec in self.planned.runs if (spec.key, spec.run) not in there]
-        for run in self.results.runs:
-            self.estimate.learn(run)
-        status = 1
+        warm_ups = {name: one.warm_up for name, one in self.planned.subjects.items()}
+        estimate = display.Estimate(self.diagnosis.why_not, warm_ups)
+        for run in results.runs:
+            estimate.learn(run)
         try:
-            with progress_of(self.out, self.results, len(rest)) as progress:
+            with display.progress_of(self.out, results, len(rest)) as progress:
                 while rest:
                     self.site.watch.check()
-                    spec, left = rest[0], in_words(self.estimate.seconds_left(rest))
-                    progress.begin(spec, words_for(spec, self.results), left)
-                    run = self._one(spec)
-                    rest.pop(0)
+                    spec, left = rest[0], display.in_words(estimate.seconds_left(rest))
+                    progress.begin(spec, display.words_for(spec, results), left)
+                    run = self._one(rest.pop(0))
+                    estimate.learn(run)
                     self._keep(run)
-                    left = in_words(self.estimate.seconds_left(rest))
-                    progress.end(f"{line_for(run)}  ({took(run)}, {left} left)", left)
+                    left = display.in_words(estimate.seconds_left(rest))
+                    line = f"{display.line_for(run)}  ({display.took(run)}, {left} left)"
+                    progress.end(line, left)
                     if self.site.lost:
-                        log.info("a host was lost: restarting all agents")
+                        self._log("a host was lost: restarting all agents")
                         self.site.reopen()
-            self.results.state = "complete"
-            status = int(any(run.state != "held" for run in self.results.runs))
+            results.state = "complete"
+            return int(any(run.state != "held" for run in results.runs))
         except Interrupted as interrupted:
-            log.info("interrupted by %s", interrupted)
-            status = interrupted.exit_status
+            self._log(f"interrupted by {interrupted}")
+            return interrupted.exit_status
         except UserError as lost:  # the agents could not be restarted
-            log.info("ended: %s", lost)
+            self._log(f"ended: {lost}")
             say(self.out, f"Ended: {lost}", "red")
-        finally:
-            if self.results.state != "complete":
-                self.results.state = "interrupted"
-        return status
+            return 1
 
     def _one(self, spec: RunSpec) -> Run:
         """Make one run. Skip it if it is impossible, or another run of its configuration failed."""
@@ -121,8 +124,7 @@ class Sweeper:
         return run
 
     def _keep(self, run: Run) -> None:
-        self.estimate.learn(run)
         self.results.runs.append(run)
         flag_outliers([other for other in self.results.runs if other.key == run.key])
         store.save(self.results, self.folder)
-        log.info("%s  (%s)", line_for(run), took(run))
+        self._log(f"{display.line_for(run)}  ({display.took(run)})")

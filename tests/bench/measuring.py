@@ -4,7 +4,7 @@
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -99,7 +99,7 @@ def measured_of(
     if conditions.balancer != "none" and find_program("nginx") is None:
         pytest.skip("nginx is not installed")
     watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, requests, timeout)
-    with Site(watch, Placement(server=[], load=[], note="")) as site:
+    with closing(Site(watch, Placement(server=[], load=[], note=""))) as site:
         site.load.known[subject.name] = subject
         site.redis = NoRedis()  # type: ignore[assignment]
         run, _ = measure(subject, spec, site, {})

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from bench.services.balancer import BalancerOrder
 from bench.services.redis_server import connect
 from bench.stations import agent
 from bench.stations.agent import AgentHost, HostLost, RemoteStation
-from bench.stations.orders import ServerOrder
+from bench.stations.station import ServerOrder
 from tests.e2e.sockets import listens
 
 from ..whole_sweep import AGENT, MARK, marked, strays, wait_for
@@ -46,6 +45,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the value of an environment variable that marks all descendants of a test."""
     found = uuid.uuid4().hex
     monkeypatch.setenv(MARK, found)
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.chdir(ROOT)
     return found
 
@@ -92,6 +92,10 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
 
     urls = all_started(station)
     assert {urlsplit(url).hostname for url in urls} == {ELSEWHERE}
+    started = [pid for pid, words in marked(mark) if words.startswith(f"{ROOT}/preforking")]
+    variables = [Path(f"/proc/{pid}/environ").read_bytes() for pid in started]
+    assert variables, "the servers run"
+    assert not any(b"GIT_DIR=" in each for each in variables), "they inherit no foreign variable"
     workload = workload_for("guestbook")
     station.begin()
     for url in urls[:2]:
@@ -115,18 +119,6 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     station.close()
     wait_for(lambda: not listens(urlsplit(urls[2]).port), "Redis still listens")
     assert strays(mark, os.getpid()) == []
-
-
-def test_its_programs_do_not_inherit_foreign_variables(
-    mark: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GIT_DIR", "/nowhere")
-    with contextlib.closing(greeted(AGENT)) as station:
-        all_started(station)
-        started = [pid for pid, words in marked(mark) if words.startswith(f"{ROOT}/preforking")]
-        assert started
-        for pid in started:
-            assert b"GIT_DIR=" not in Path(f"/proc/{pid}/environ").read_bytes()
 
 
 def test_redis_has_a_password_where_others_could_reach_it(mark: str) -> None:
@@ -186,6 +178,7 @@ def test_errors_of_the_host_are_reported(station: RemoteStation) -> None:
         (["sh", "-c", "echo Welcome; cat"], "sent a line that is not a reply: 'Welcome'"),
         (["cat"], "sent a line that is not a reply"),
         (["sh", "-c", "head -c 5000000 /dev/zero; sleep 60"], "sent a line that is not a reply"),
+        (["sh", "-c", 'echo \'{"result": "0123"}\'; cat'], "another version of this project"),
     ],
 )
 def test_a_program_that_is_no_agent(agent: list[str], words: str) -> None:
@@ -197,12 +190,6 @@ def test_a_silent_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(agent.TIMEOUTS, "hello", 0.2)
     with pytest.raises(HostLost, match=r"far sent no reply to hello in 0\.2 s"):
         greeted(["sleep", "60"])
-
-
-def test_another_version_is_detected() -> None:
-    answer = '{"number": 1, "result": "0123456789abcdef"}'
-    with pytest.raises(HostLost, match="far has another version of this project"):
-        greeted([sys.executable, "-c", f"print('{answer}'); input()"])
 
 
 def test_a_signal_is_not_waited_out(mark: str) -> None:

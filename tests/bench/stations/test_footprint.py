@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -21,32 +22,11 @@ from bench.load.generators import latency_from, parse_percentile_file, parse_req
 from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.records.figures import Frame
-from bench.records.values import toml_of
 from bench.records.workloads import WORKLOADS, named, workload_for
 from bench.stations import footprint, sampling
-from bench.stations.footprint import (
-    Observation,
-    TaskUse,
-    look_at,
-    switches_between,
-    tasks_of,
-    weigh,
-)
-from bench.stations.orders import ServerOrder, Switches, Weight
-from bench.stations.sampling import (
-    Function,
-    Owner,
-    Sampler,
-    Stack,
-    counts,
-    owner_of,
-    stacks_of,
-    traces,
-    tree,
-    what_was_counted,
-    why_no_perf,
-)
-from bench.stations.station import LocalStation
+from bench.stations.footprint import Switches, TaskUse, Weight, look_at
+from bench.stations.sampling import Function, Stack, tree, why_no_perf
+from bench.stations.station import LocalStation, ServerOrder
 from bench.subjects.subject import Place, reference_subject
 from tests.e2e.tracing import skip_unless_traceable
 
@@ -54,7 +34,6 @@ from ..commands import in_path
 from ..measuring import measured_of
 from ..whole_sweep import SECONDS
 
-CASES = toml_of(Path(__file__).with_name("origins.toml"))
 RECORDED = Path(__file__).parents[1] / "recorded"
 NOWHERE = Placement(server=[], load=[], note="")
 
@@ -77,10 +56,10 @@ def test_a_process_with_children_is_sampled() -> None:
         alone = look_at([child.pid])
         pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
         assert alone.pss < seen.pss < pages * mmap.PAGESIZE, "shared pages count once"
-        assert tasks_of(pids).keys() == set(pids)
+        assert footprint.tasks_of(pids).keys() == set(pids)
         assert look_at([2**22 - 1]).processes == 0, "an ended process does not count"
-        assert weigh([2**22 - 1]) == Weight()
-        assert weigh([*pids, 2**22 - 1]).descriptors == seen.descriptors
+        assert footprint.weigh([2**22 - 1]) == Weight()
+        assert footprint.weigh([*pids, 2**22 - 1]).descriptors == seen.descriptors
     finally:
         for pid in pids:
             subprocess.run(["kill", "-9", str(pid)], check=False)
@@ -114,7 +93,7 @@ def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatc
     other = Counted(Usage(CpuTime(0, 0), None, None), Usage(CpuTime(1e5, 0), None, None))
     glances = [Weight(1, 2, 9, 1_000_000), Weight(4, 5, 3, 2_500_000), Weight()]
     monkeypatch.setattr(footprint, "look_at", lambda pids: glances.pop(0))
-    watched = Observation([one, other], NOWHERE, (), None)
+    watched = footprint.Observation([one, other], NOWHERE, (), None)
     watched.begin(SignalWatch())
     while glances:
         watched._next_look = 0.0
@@ -129,7 +108,7 @@ def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatc
     assert (found.descriptors_peak, found.pss_peak_mb, found.pss_mean_mb) == (9, 2.5, 1.75)
     unknown = Counted(None, None)
     glances.append(Weight(3, 3, 30, 7_500_000))
-    short = Observation([unknown], NOWHERE, (), None)
+    short = footprint.Observation([unknown], NOWHERE, (), None)
     short.begin(SignalWatch())
     found = short.end().servers
     assert (found.cpu, found.used) == (None, [None])
@@ -149,12 +128,12 @@ def test_of_many_processes_some_are_looked_at_and_scaled_up() -> None:
 def test_switches_are_those_of_the_tasks_that_did_the_work() -> None:
     before = {7: TaskUse(Switches(10, 1), 1000.0), 8: TaskUse(Switches(0, 0), 0.0)}
     after = {7: TaskUse(Switches(15, 2), 1500.0), 8: TaskUse(Switches(4, 0), 480.0)}
-    assert switches_between(before, after, CpuTime(600.0, 400.0)) == Switches(9, 1)
-    assert switches_between(before, after, CpuTime(6000.0, 4000.0)) is None, (
+    assert footprint.switches_between(before, after, CpuTime(600.0, 400.0)) == Switches(9, 1)
+    assert footprint.switches_between(before, after, CpuTime(6000.0, 4000.0)) is None, (
         "tasks that began and ended in between did nine tenths of the work"
     )
-    assert switches_between(before, {7: after[7]}, CpuTime(600.0, 400.0)) is None
-    assert switches_between(before, after, None) is None
+    assert footprint.switches_between(before, {7: after[7]}, CpuTime(600.0, 400.0)) is None
+    assert footprint.switches_between(before, after, None) is None
 
 
 def test_latency_is_put_together_of_two_files_of_ab() -> None:
@@ -199,7 +178,8 @@ def test_one_core_or_all(cores: str, bound: int, spread: int) -> None:
     conditions = Conditions("redirect", cores="all" if cores == "all" else "one")
     with SignalWatch() as watch:
         order = ServerOrder(subject="epoll", redis_url="redis://127.0.0.1:1", conditions=conditions)
-        with LocalStation(watch, Placement(server=CPUS[:1], load=CPUS[1:], note="")) as station:
+        placement = Placement(server=CPUS[:1], load=CPUS[1:], note="")
+        with closing(LocalStation(watch, placement)) as station:
             station.start_servers(order)
             (pid,) = station._servers[0].pids()
             assert sorted(os.sched_getaffinity(pid)) == CPUS[:bound]
@@ -238,33 +218,33 @@ TCP, SYSCALL, ARM_SEND = (Function(name, "kernel") for name in KERNEL)
 def test_samples_of_a_process_and_of_its_children(
     lines: list[str], process: int, found: list[tuple[Stack, int]]
 ) -> None:
-    assert list(stacks_of(lines, [process])) == found
+    assert list(sampling.stacks_of(lines, [process])) == found
 
 
 def test_own_instructions_of_each_stack_and_none_twice(tmp_path: Path) -> None:
     file = tmp_path / "callgrind.7"
     file.write_text("\n".join(COUNTED) + "\n")
     stacks: Counter[str] = Counter()
-    for stack, count in counts(file):
+    for stack, count in sampling.counts(file):
         stacks[" ".join(function.name for function in stack)] += count
     assert (stacks["(below main) main work"], stacks["(below main) main work send"]) == (12, 100)
-    found = what_was_counted(tmp_path)
+    found = sampling.what_was_counted(tmp_path)
     assert (found.how, found.kernel, found.frames[0].own) == ("callgrind", False, 0)
     assert found.count == 112, "the start of the server and the loader do not count"
     assert [frame.name for frame in found.frames[0].below] == ["work"]
-    assert what_was_counted(tmp_path / "none") is None
+    assert sampling.what_was_counted(tmp_path / "none") is None
     for last in (4, -1):
         (tmp_path / "callgrind.8").write_text("\n".join([*COUNTED[:last], "4"]))
-        assert what_was_counted(tmp_path) is None, "a process that was killed while it wrote"
+        assert sampling.what_was_counted(tmp_path) is None, "a process was killed while it wrote"
 
 
 def test_the_samples_that_go_took_of_itself() -> None:
     kernel = Function("internal/runtime/syscall/linux.Syscall6", "kernel")
-    assert list(traces(TRACES)) == [
+    assert list(sampling.traces(TRACES)) == [
         ((Function("net/http.(*conn).serve"), Function("syscall.Write"), kernel), 58),
         ((Function("runtime.casgstatus"),), 1),
     ]
-    assert list(traces(TRACES[:5])) == []
+    assert list(sampling.traces(TRACES[:5])) == []
 
 
 def stack(words: str) -> Stack:
@@ -287,7 +267,7 @@ def test_a_process_and_its_children_are_sampled() -> None:
     try:
         while shell.name() != "sh":  # its name is known only after exec
             watch.sleep(0.02)
-        sampler = Sampler([child.pid], [], [], watch)
+        sampler = sampling.Sampler([child.pid], [], [], watch)
 
         def used() -> float:
             times = shell.cpu_times()
@@ -322,7 +302,7 @@ def test_functions_of_go_have_their_callers(tmp_path: Path) -> None:
     try:
         while psutil.Process(child.pid).name() != "busy":
             watch.sleep(0.02)
-        sampler = Sampler([child.pid], [], [], watch)
+        sampler = sampling.Sampler([child.pid], [], [], watch)
         watch.sleep(1.0)
         start = sampler.stop().frames[0]
     finally:
@@ -362,13 +342,20 @@ def test_without_perf_a_server_in_go_samples_itself(name: str) -> None:
     assert any("serve" in one.lower() or "workerpool" in one.lower() for one in names), names
 
 
-@pytest.mark.parametrize(("place", "owner"), CASES["origins"])
-def test_the_origin_of_a_function(place: str, owner: Owner) -> None:
+@pytest.mark.parametrize(
+    ("place", "owner"),
+    [
+        *((name, "kernel") for name in ("[kernel.kallsyms]", "[nf_conntrack]", "bpf_prog_6deef73")),
+        *((name, "library") for name in ("[vdso]", "[unknown]", "/usr/lib/libc.so.6")),
+        ("/srv/zerohttpd/epoll", "server"),
+    ],
+)
+def test_the_origin_of_a_function(place: str, owner: sampling.Owner) -> None:
     """The sampler counts functions of kernel modules as kernel, not as user space."""
-    assert owner_of(place) == owner
+    assert sampling.owner_of(place) == owner
 
 
-TRACE = (Path(__file__).parents[1] / "recorded" / "strace.txt").read_text().splitlines()
+TRACE = (RECORDED / "strace.txt").read_text().splitlines()
 
 
 def test_system_calls_are_counted_once_each() -> None:

@@ -23,8 +23,7 @@ from bench.load.client import Response
 from bench.load.running import probe, require_content
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import PrivateRedis, connect
-from bench.stations.footprint import look_at
-from bench.stations.orders import Weight
+from bench.stations.footprint import Weight, look_at
 from bench.stations.sampling import Tracer
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import (

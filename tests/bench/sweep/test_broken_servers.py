@@ -40,7 +40,7 @@ def test_the_run_of_a_good_server_is_valid(server: str, mode: str) -> None:
     assert run.latency.p50 <= run.latency.p99 <= run.latency.p999 <= run.latency.max
 
 
-CUT = ("errors: read", "bytes were received", "failed", "onnection", "IncompleteMessage")
+CUT = (" x read", "bytes were received", "failed", "onnection", "IncompleteMessage")
 FAULTS = {
     "drops": CUT,
     "errors": ("not 200", "not 2xx", "x 500", "failed"),

@@ -10,18 +10,17 @@ import pytest
 
 from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
-from bench.load.client import Response
 from bench.load.generators import AB, OHA
 from bench.load.running import IdleReport, Load, Outcome
 from bench.records.conditions import Conditions, RunSpec
 from bench.records.figures import LittlesLaw, Run, ServerStatistics, WrkFigures
 from bench.services.balancer import BalancerEnd
-from bench.stations.orders import Stopped
+from bench.stations.footprint import Stopped
 from bench.subjects.running import Ended
-from bench.sweep.checks import Asked, Evidence, first_failure, judge, little_tolerance, load_checks
-from bench.sweep.loading import Loaded
+from bench.sweep.checks import Asked, asked, first_failure, judge, little_tolerance, load_checks
+from bench.sweep.run_figures import Evidence
 
-from .test_run_figures import OUTCOME, REDIS, REQUESTS, USUAL, entered, seen, use
+from .test_run_figures import OUTCOME, REQUESTS, USUAL, entered, evidence_of, seen, use
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 LOAD, NOWHERE = Load("", 1, 1, 20.0, rate=1000.0), Path("/nowhere")
@@ -92,11 +91,11 @@ FAILED = [
     (recorded("stalled", 119), "stalled", "has expired (70007), 700 of 2,000 completed"),
     (recorded("refused", 111), "refused", "of 2,000 requests an unknown number completed"),
     (recorded("descriptors", 24), "descriptors", "socket: Too many open files (24)"),
-    (recorded("length"), "40 failed", "40 of 2,000 requests failed (length 40)"),
-    (recorded("dropped"), "2 failed", "2 of 2,000 requests failed (length 2)"),
+    (recorded("length"), "40 failed", "40 of 2,000 requests failed (40 x length)"),
+    (recorded("dropped"), "2 failed", "2 of 2,000 requests failed (2 x length)"),
     (recorded("non_2xx"), "34 other", "34 of 2,000 responses were not 2xx"),
     (INTERRUPTED, "incomplete", "700 of 2,000 completed"),
-    (EXCEPTIONS, "29 failed", "29 of 5,000 requests failed (length 21, exceptions 8)"),
+    (EXCEPTIONS, "29 failed", "29 of 5,000 requests failed (21 x length, 8 x exceptions)"),
     # faults that ab does not report
     (recorded("dropped_with_l", any_length=True), "cut off", "2,997,000 bytes"),
     (good(body_bytes=1501), "cut off", "3,000,000 bytes were received, 3,002,000 expected"),
@@ -118,7 +117,7 @@ FAILED = [
     # oha
     (oha("died"), "250 failed", "240 x Connection refused (os error 111)"),
     (oha("dropped"), "5 failed", "closed before message completed; 495 of 500 completed"),
-    (oha("errors"), "5 other", "5 x 500, not 200"),
+    (oha("errors"), "5 other", "5 of 500 responses were 500, not 200"),
     (oha("good", requests=501), "incomplete", "500 of 501 completed"),
     (oha("good", page=509), "cut off", "254,000 bytes were received, 254,500 expected"),
     (oha("good", timed_out=True, status=-15), "timed out", "20 s, 500 of 500 completed"),
@@ -127,7 +126,7 @@ FAILED = [
     # wrk
     (wrk_saw(statuses={"302": 1999}), "incomplete", "1,999 of 2,000 completed"),
     (wrk_saw(unasked=1), "1 too many", "1 more responses than requests"),
-    (wrk_saw(errors={"connect": 0, "read": 7}), "7 failed", "errors: read 7; 2,000 of 2,000"),
+    (wrk_saw(errors={"connect": 0, "read": 7}), "7 failed", "errors: 7 x read; 2,000 of 2,000"),
     (
         wrk_saw(statuses={"302": 1990, "301": 10}),
         "10 other",
@@ -179,21 +178,21 @@ def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
 # ---- Runs ----
 
 
-def gathered(
-    conditions: Conditions = USUAL, private: bool = True, concurrency: int = 50, **other: Any
-) -> Evidence:
-    """Return the evidence of a run of 4,000 redirects. The server has counted 4,100 requests: the
+Found = tuple[Run, Evidence]
+
+
+def gathered(conditions: Conditions = USUAL, **other: Any) -> Found:
+    """Return a run of 4,000 redirects with its evidence. The server has counted 4,100 requests: the
     first request, 99 requests to warm up, and the run."""
-    stopped = {"": Stopped(servers=other.pop("ended", [end()]), balancer=other.pop("nginx", None))}
-    run = entered([seen(servers=use())], conditions, stopped=stopped)
-    run.kind = other.pop("kind", "server")
-    run.littles_law = other.pop("law", run.littles_law)
-    spec = RunSpec("epoll", conditions, concurrency, 1, REQUESTS, 60.0)
+    kind, law = other.pop("kind", "server"), other.pop("law", None)
+    ended = Stopped(servers=other.pop("ended", [end()]), balancer=other.pop("nginx", None))
     host = HostCount(1.0, None, None, TcpCounters(*other.pop("tcp", (0, 0, 0, 0))))
-    hosts = [seen(servers=other.pop("servers", use()), host=host)]
-    idle, visits = other.pop("idle", None), other.pop("visits", 4007)
-    loaded = Loaded(other.pop("outcome", OUTCOME), 99, visits, 3, REDIS, 2.5, idle, hosts)
-    return Evidence(run, spec, Response(302, b"", b"." * 240), loaded, stopped, private)
+    hosts = [seen(name="here", servers=other.pop("servers", use()), host=host)]
+    counted = (other.pop("visits", 4007), 3)
+    found = evidence_of(hosts, conditions, counted=counted, stopped={"here": ended}, **other)
+    run = entered(found)
+    run.kind, run.littles_law = kind, law or run.littles_law
+    return run, found
 
 
 def end(status: int = 0, obeyed: bool = True, **counted: int) -> Ended:
@@ -205,8 +204,8 @@ def end(status: int = 0, obeyed: bool = True, **counted: int) -> Ended:
 
 def idle_of(held: int, reopened: int, requests: int = 1000) -> dict[str, Any]:
     """Return the evidence of 1,000 idle connections and of the requests on them."""
-    count = 4100 + requests
-    return {"idle": IdleReport(1000, held, reopened, requests, 0), "ended": [end(_3xx=count)]}
+    ended = [end(_3xx=4100, _2xx=requests)]
+    return {"idle": IdleReport(1000, held, reopened, requests, 0), "ended": ended}
 
 
 def of_ab(**figures: int) -> Outcome:
@@ -231,7 +230,7 @@ def nginx(errors: int, status: int) -> BalancerEnd:
 
 UNSOUND = [
     ({"servers": use(alive=[False]), "ended": [end(3)]}, "died", "server ended with status 3, 4,"),
-    (SECOND_DIED, "died", "the server ended with status 3, instance 2 of 2, "),
+    (SECOND_DIED, "died", "the server ended with status 3, instance 2 of 2 on here, "),
     # connections that the kernel has lost, with the fix
     (LOST | {"tcp": (0, 0, 0, 1234)}, "29 failed", "could not keep 1,234 connections in TIME_WAIT"),
     (LOST | {"tcp": (0, 0, 0, 1234)}, "", "-w net.ipv4.tcp_max_tw_buckets=600000)"),
@@ -265,7 +264,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "good": {},
     "connections forgotten": {"tcp": (0, 0, 0, 9)},
     "count within the slack": {"conditions": KEPT, "outcome": ALL_KEPT, "ended": [end(_3xx=4200)]},
-    "a reference server": {"kind": "reference", "ended": [SILENT]},
+    "a reference server": {"kind": "reference", "ended": [end(1)]},
     "visitors": {"conditions": PAGE, "visits": 4000},
     "visitors within the slack": KEPT_PAGE | {"visits": 4050},
     "visitors of others": {"conditions": PAGE, "visits": 9999, "private": False},
@@ -288,10 +287,10 @@ def test_a_valid_run(known: dict[str, Any]) -> None:
     assert (run.state, run.reason) == ("held", None)
 
 
-def judged(evidence: Evidence) -> Run:
+def judged(found: Found) -> Run:
     """Check a run, and return it with its checks."""
-    judge(evidence)
-    return evidence.run
+    judge(*found)
+    return found[0]
 
 
 def test_the_checks_of_a_run() -> None:
@@ -308,14 +307,13 @@ def test_what_the_kernel_lost_is_named_only_where_it_may_be_the_cause() -> None:
 
 
 def test_the_expectations_of_a_run() -> None:
-    assert gathered().asked == Asked(4000, 60.0, 302, 240)
-    assert gathered(kind="reference").asked.answer_bytes == 244, "all reference heads are equal"
+    assert asked(*gathered()) == Asked(4000, 60.0, 302, 240)
+    assert asked(*gathered(kind="reference")).answer_bytes == 244, "all reference heads are equal"
     page = gathered(PAGE), gathered(PAGE, private=False)
-    assert [one.asked.any_length for one in page] == [False, True], "other visits lengthen the page"
-    assert (gathered(KEPT).asked.keep_alive, gathered(KEPT).asked.slack) == (True, 100)
-    assert gathered(KEPT, concurrency=300).asked.slack == 400, "300, and 100 of the warm-up"
-    traced = gathered(KEPT._replace(mode="traced")).asked
-    assert (traced.keep_alive, traced.slack) == (False, 100)
-    by_wrk = gathered(KEPT, outcome=Outcome(tool="wrk")).asked
+    assert [asked(*one).any_length for one in page] == [False, True], "other visits add digits"
+    kept, traced = asked(*gathered(KEPT)), asked(*gathered(KEPT._replace(mode="traced")))
+    assert [(one.keep_alive, one.slack) for one in (kept, traced)] == [(True, 100), (False, 100)]
+    assert asked(*gathered(KEPT, concurrency=300)).slack == 400, "300, and 100 of the warm-up"
+    by_wrk = asked(*gathered(KEPT, outcome=Outcome(tool="wrk")))
     assert (by_wrk.slack, by_wrk.keep_alive) == (0, True)
-    assert gathered(USUAL._replace(idle=10)).asked.slack == 10
+    assert asked(*gathered(USUAL._replace(idle=10))).slack == 10

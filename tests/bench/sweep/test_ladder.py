@@ -4,7 +4,6 @@
 import itertools
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,7 +12,6 @@ from bench.readers.table import result_table
 from bench.records.conditions import ASPECTS, Balancer, Conditions, Plan, RunSpec
 from bench.records.figures import Reason, Run
 from bench.records.results import Results, flag_outliers
-from bench.records.values import toml_of
 from bench.studies.runs import (
     FULL_LEVELS,
     ORDER_LEVEL,
@@ -34,8 +32,6 @@ from bench.sweep.options import chosen_options, sweep_parser
 
 from ..records.test_results import held
 from ..report.made import results_of
-
-CASES = toml_of(Path(__file__).with_name("ladder.toml"))
 
 
 def test_a_condition_is_typed_as_it_is_read() -> None:
@@ -142,7 +138,17 @@ def test_instances_have_something_before_them() -> None:
     assert [c.server_keeps for c in found[:3]] == [False, False, True]
 
 
-@pytest.mark.parametrize(("keep_alive", "balancer", "servers", "nginx"), CASES["ended"])
+@pytest.mark.parametrize(
+    ("keep_alive", "balancer", "servers", "nginx"),
+    [
+        (False, "none", 5010, 0),
+        (True, "none", 110, 0),
+        (False, "close", 5000, 5010),
+        (True, "close", 5000, 110),
+        (False, "keep", 110, 5010),
+        (True, "keep", 110, 110),
+    ],
+)
 def test_connections_end_where_they_are_not_kept(
     keep_alive: bool, balancer: Balancer, servers: int, nginx: int
 ) -> None:

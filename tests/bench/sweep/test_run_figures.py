@@ -9,6 +9,7 @@ import pytest
 from bench.host.accounting import CpuTime, Periods, Usage
 from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
+from bench.load.client import Response
 from bench.load.running import IdleReport, Outcome
 from bench.records.conditions import Conditions, Cores, Role, RunSpec
 from bench.records.figures import (
@@ -22,11 +23,9 @@ from bench.records.figures import (
     ServerStatistics,
 )
 from bench.services.balancer import BalancerUse
-from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches
-from bench.stations.site import Seen
+from bench.stations.footprint import Lifetime, Report, ServersUse, Stopped, Switches
 from bench.subjects.running import Ended
-from bench.sweep.loading import Loaded
-from bench.sweep.run_figures import enter, judge, pressure
+from bench.sweep.run_figures import Evidence, enter, judge, pressure
 
 REQUESTS = 4000
 USUAL = Conditions("redirect")
@@ -78,30 +77,41 @@ def use(**other: Any) -> ServersUse:
     return ServersUse(**found | PEAKS | other)
 
 
-def seen(role: Role | None = None, name: str = "", **report: Any) -> Seen:
+def seen(role: Role | None = None, name: str = "", **report: Any) -> Report:
     """Return a host that used 1 s of CPU time, half of its quota for 2.5 s."""
     host = report.pop("host", HostCount(1.0, None, None, TCP))
-    return Seen(role, name, Report(host=host, allowed=0.8, **report))
+    return Report(role=role, name=name, host=host, allowed=0.8, **report)
 
 
-def entered(
-    hosts: list[Seen],
-    conditions: Conditions = USUAL,
-    outcome: Outcome = OUTCOME,
-    idle: IdleReport | None = None,
-    stopped: dict[str, Stopped] | None = None,
-    redis: CpuTime = REDIS,
-) -> Run:
-    """Return a run of 4,000 requests at 50 connections with its figures."""
-    spec = RunSpec("epoll", conditions, 50, 1, REQUESTS, 60.0)
-    run = Run(state="held", **vars(spec))
-    loaded = Loaded(outcome, 99, 0, 0, redis, 2.5, idle, hosts)
-    enter(run, spec, loaded, stopped or {host.name: Stopped() for host in hosts})
+def evidence_of(hosts: list[Report], conditions: Conditions = USUAL, **other: Any) -> Evidence:
+    """Return the evidence of a run of 4,000 requests at 50 connections."""
+    known: dict[str, Any] = {
+        "spec": RunSpec("epoll", conditions, other.pop("concurrency", 50), 1, REQUESTS, 60.0),
+        "answer": Response(302, b"", b"." * 240),
+        "outcome": OUTCOME,
+        "counted": (4007, 3),
+        "redis": REDIS,
+        "idle": None,
+        "stopped": {},
+        "private": True,
+    }
+    return Evidence(warmed_up=99, wall=2.5, hosts=hosts, **known | other)
+
+
+def entered(evidence: Evidence) -> Run:
+    """Return a run with its figures."""
+    run = Run(state="held", **vars(evidence.spec))
+    enter(run, evidence)
     return run
 
 
+def run_of(hosts: list[Report], conditions: Conditions = USUAL, **other: Any) -> Run:
+    """Return a run of these hosts with its figures."""
+    return entered(evidence_of(hosts, conditions, **other))
+
+
 def test_on_one_machine() -> None:
-    run = entered([seen(servers=use())])
+    run = run_of([seen(servers=use())])
     assert run.process == ProcessFigures(
         cpu_user_s=0.3,
         cpu_system_s=0.5,
@@ -122,27 +132,27 @@ def test_on_one_machine() -> None:
     assert run.redis_process == OtherProcess(cpu_user_s=0.2, cpu_system_s=0.3, cpu_share=0.2)
     assert run.load_process == OtherProcess(cpu_user_s=0.5, cpu_system_s=0.52, cpu_share=0.4)
     assert (run.hosts, run.nginx_process, run.bottleneck) == ([], None, "none")
-    assert entered([seen(servers=use())], redis=CpuTime(1_200_000, 1_100_000)).bottleneck == "redis"
+    assert run_of([seen(servers=use())], redis=CpuTime(1_200_000, 1_100_000)).bottleneck == "redis"
     law = run.littles_law
     assert (law.rate, law.product, law.deviation) == (1600.0, 16.0, -0.68)  # in 2.5 s
 
 
 def test_requests_of_idle_connections_count() -> None:
     idle = IdleReport(asked=10, held=10, reopened=7, requests=1900, requests_during=1000)
-    run = entered([seen(servers=use())], idle=idle)
+    run = run_of([seen(servers=use())], idle=idle)
     assert run.idle_reopened == 7
     figures = run.process
     assert (figures.cpu_us_per_request, figures.page_faults_per_request) == (160.0, 0.2)
     lived = {"": Stopped(life=Lifetime(cpu=CpuTime(6e5, 9e5), switches=Switches(3000, 600)))}
     by_life = use(spent=[None], switches=None)
-    figures = entered([seen(servers=by_life)], idle=idle, stopped=lived).process
+    figures = run_of([seen(servers=by_life)], idle=idle, stopped=lived).process
     # 6,000 requests: 1 first, 99 to warm up, 900 idle before the load, 4,000 load, 1,000 idle.
     assert (figures.cpu_user_s, figures.cpu_us_per_request) == (0.5, 250.0)
     assert figures.voluntary_switches_per_request == 0.5
     assert figures.involuntary_switches_per_request == 0.1
 
 
-def of_hosts(**nginx: Any) -> list[Seen]:
+def of_hosts(**nginx: Any) -> list[Report]:
     """Return two hosts with servers, and one host each for the load, nginx and Redis."""
     stopped = HostCount(1.9, 25, 24, None)
     other = use(
@@ -158,7 +168,7 @@ def of_hosts(**nginx: Any) -> list[Seen]:
 
 
 def test_several_hosts_together() -> None:
-    run = entered(of_hosts(wanted_s=2.0))
+    run = run_of(of_hosts(wanted_s=2.0))
     both = run.process
     assert (both.cpu_us_per_request, both.cpu_share) == (250.0, 0.5)
     assert both.foreign_share == 0.5, "1.4 of 2 CPUs were busy, and 0.4 of them with servers"
@@ -171,17 +181,17 @@ def test_several_hosts_together() -> None:
     assert (by_name["b"].cpu_share, by_name["b"].throttled_share) == (0.95, 0.96)
     assert (run.bottleneck, run.bottleneck_host) == ("server", "b")
     calm = [host for host in of_hosts(wanted_s=2.4) if host.name != "b"]
-    assert entered(calm).bottleneck == "redis", "nginx is not in front of the server"
-    behind = entered(calm, USUAL._replace(balancer="keep"))
+    assert run_of(calm).bottleneck == "redis", "nginx is not in front of the server"
+    behind = run_of(calm, USUAL._replace(balancer="keep"))
     assert (behind.bottleneck, behind.bottleneck_host) == ("nginx", "n")
     calm[1] = of_hosts(wanted_s=2.2)[1]
-    assert entered(calm, USUAL._replace(balancer="keep")).bottleneck == "redis"
+    assert run_of(calm, USUAL._replace(balancer="keep")).bottleneck == "redis"
 
 
 def test_without_a_group_a_host_says_what_its_servers_used() -> None:
     lived = Lifetime(cpu=CpuTime(3e5, 1e5), switches=Switches(1, 1))
     hosts = [seen("server", "a", servers=use(spent=[None]))]
-    process = entered(hosts, stopped={"a": Stopped(life=lived)}).process
+    process = run_of(hosts, stopped={"a": Stopped(life=lived)}).process
     assert (process.cpu_user_s, process.cpu_system_s) == (0.75, 0.25), "1 s, split 3:1 like `lived`"
     assert process.source.startswith("CPU: the whole host during the load")
 
@@ -208,7 +218,7 @@ def test_when_a_server_is_at_its_limit(
     quota: float, cores: Cores, throttled: float | None, other: dict[str, Any], who: str
 ) -> None:
     used = use(**{"throttled": [throttled]} | other)
-    run = entered([seen(servers=used)], USUAL._replace(quota=quota, cores=cores))
+    run = run_of([seen(servers=used)], USUAL._replace(quota=quota, cores=cores))
     assert run.bottleneck == who
     process = run.process
     assert process.throttled_share == throttled
@@ -218,17 +228,17 @@ def test_when_a_server_is_at_its_limit(
 def test_the_instance_nearest_to_its_quota_counts() -> None:
     spent = [CpuTime(300_000, 500_000), CpuTime(200_000, 0)]
     two = use(spent=spent, throttled=[0.7, 0.1], wanted_us=[1.9e6, 1e6], cpus=2)
-    run = entered([seen(servers=two)], USUAL._replace(quota=0.4))
+    run = run_of([seen(servers=two)], USUAL._replace(quota=0.4))
     process = run.process
     assert (process.quota_used, process.throttled_share, run.bottleneck) == (1.0, 0.7, "server")
-    run = entered([seen(servers=two)])
+    run = run_of([seen(servers=two)])
     assert (run.bottleneck, run.process.foreign_share) == ("server", 0.3), "of two CPUs"
 
 
 def test_unknown_figures_are_missing() -> None:
     without = use(busy=None, faults=None, pss_peak_mb=None)
     host = seen(servers=without, host=HostCount(1.0, None, None, None))
-    process = entered([seen(servers=use()), host]).process.model_dump()
+    process = run_of([seen(servers=use()), host]).process.model_dump()
     unknown = {name for name, figure in process.items() if figure is None}
     assert unknown >= {
         *("listen_overflows", "listen_drops", "retransmits", "time_wait_overflows"),
@@ -237,7 +247,7 @@ def test_unknown_figures_are_missing() -> None:
 
 
 def test_there_is_no_figure_of_a_load_that_did_not_end() -> None:
-    run = entered([seen(servers=use())], outcome=replace(OUTCOME, figures=None))
+    run = run_of([seen(servers=use())], outcome=replace(OUTCOME, figures=None))
     assert (run.process, run.bottleneck, run.latency) == (None, None, LATENCY)
 
 
@@ -255,7 +265,7 @@ def test_statistics_of_several_instances_are_added_up() -> None:
         return Ended(obeyed=True, status=0, statistics=said, last_words="")
 
     both = {"": Stopped(servers=[ended(1000, {"2xx": 1000}), ended(2000, {"2xx": 1, "5xx": 2})])}
-    assert entered([seen(servers=use())], stopped=both).server_statistics == ServerStatistics(
+    assert run_of([seen(servers=use())], stopped=both).server_statistics == ServerStatistics(
         requests=3000,
         responses={"2xx": 1001, "5xx": 2},
         bytes_sent=2000,
@@ -265,11 +275,11 @@ def test_statistics_of_several_instances_are_added_up() -> None:
         peak_memory_mb=4.0,
     )
     lacking = {"": Stopped(servers=[ended(1000, {"2xx": 1000}), ended(None, {})])}
-    own = entered([seen(servers=use())], stopped=lacking).server_statistics
+    own = run_of([seen(servers=use())], stopped=lacking).server_statistics
     assert (own.requests, own.cpu_us_per_request) == (None, None), "one instance printed no count"
     silent = {"": Stopped(servers=[*both[""].servers, both[""].servers[0].model_copy()])}
     silent[""].servers[2].statistics = None
-    assert entered([seen(servers=use())], stopped=silent).server_statistics is None
+    assert run_of([seen(servers=use())], stopped=silent).server_statistics is None
 
 
 @pytest.mark.parametrize(

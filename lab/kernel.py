@@ -87,8 +87,7 @@ class Mounted(NamedTuple):
     """A mount of this namespace."""
 
     path: Path
-    kind: str
-    """The type of the file system."""
+    kind: str  # The type of the file system.
     options: str
 
 

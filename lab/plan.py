@@ -29,13 +29,10 @@ class LabHost:
     """One host of a lab."""
 
     name: str
-    group: str
-    """The host's role and group in Ansible's inventory: load, nginx, zerohttpd or redis."""
+    group: str  # The host's role and group in Ansible's inventory: load, nginx, zerohttpd or redis.
     address: str
-    cpu: int
-    """The only CPU of the machine that the host may use."""
-    share: int | None
-    """Percent of `cpu`; None: the whole CPU, which no other host uses."""
+    cpu: int  # The only CPU of the machine that the host may use.
+    share: int | None  # Percent of `cpu`; None: the whole CPU, which no other host uses.
 
 
 @dataclass(frozen=True)
@@ -43,15 +40,11 @@ class LabPlan:
     """The plan of a lab."""
 
     name: str
-    network: str
-    """The first three numbers of the hosts' addresses."""
+    network: str  # The first three numbers of the hosts' addresses.
     hosts: list[LabHost]
-    project: str
-    """The project's folder, visible on every host."""
-    home: str
-    """The home folder of the lab's owner, also visible on every host."""
-    folder: str
-    """The folder of the lab's state; see state.py."""
+    project: str  # The project's folder, visible on every host.
+    home: str  # The home folder of the lab's owner, also visible on every host.
+    folder: str  # The folder of the lab's state; see state.py.
     delay: str | None
     rate: str | None
 

@@ -34,8 +34,7 @@ class Identity:
     """A process, identified by PID and start time, because PIDs are reused."""
 
     pid: int
-    started: int
-    """Ticks since the boot."""
+    started: int  # Ticks since the boot.
 
     @classmethod
     def of(cls, pid: int) -> "Identity":
@@ -59,19 +58,15 @@ class Known:
 
     plan: LabPlan
     limited_by: str
-    limited_reason: str
-    """The reason why the shares are not applied, or an empty string."""
-    since: float
-    """When the lab was ready, in seconds since 1970."""
+    limited_reason: str  # The reason why the shares are not applied, or an empty string.
+    since: float  # When the lab was ready, in seconds since 1970.
     keeper: Identity
     hosts: dict[str, Identity]
     groups: dict[str, list[str]]
     """The control groups of each host; empty lists if no control group can limit hosts."""
-    roots: dict[str, int]
-    """The device of each host's `/`."""
+    roots: dict[str, int]  # The device of each host's `/`.
     read_only: list[str]
-    unseen: list[str]
-    """Folders that are not visible on hosts."""
+    unseen: list[str]  # Folders that are not visible on hosts.
 
 
 def owner() -> tuple[int, int, str]:

@@ -36,8 +36,7 @@ class Passage:
 
     comment: list[str] = field(default_factory=list)
     """The lines of the comment, without the comment signs."""
-    code: range = range(0)
-    """The numbers of the lines of code, from 1."""
+    code: range = range(0)  # The numbers of the lines of code, from 1.
 
 
 def passages(text: str) -> list[Passage]:

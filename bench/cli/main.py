@@ -75,8 +75,7 @@ class Renamed(NamedTuple):
 
     command: str
     option: str
-    former: str = ""
-    """The former option; its value becomes the value of the new option."""
+    former: str = ""  # The former option; its value becomes the value of the new option.
     default: str = ""
 
 

@@ -44,8 +44,7 @@ class LimitWords(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    """The value of a `Limit`, or HALF_OF_PORTS."""
+    name: str  # The value of a `Limit`, or HALF_OF_PORTS.
     limit: str
     have: str
     need: str
@@ -158,10 +157,8 @@ class Facts:
     cpus: int
     governors: tuple[str, ...] = ()
     """The frequency governors in use, each once; empty if the kernel shows no governor."""
-    busy: float | None = None
-    """The share of all CPUs that other programs use."""
-    busiest: str = ""
-    """The process that uses the most CPU time: `1234 (name)`."""
+    busy: float | None = None  # The share of all CPUs that other programs use.
+    busiest: str = ""  # The process that uses the most CPU time: `1234 (name)`.
     time_wait: int | None = None
     conntrack: tuple[int, int] | None = None
     """The current and the maximum number of tracked connections; None: not tracked."""
@@ -240,11 +237,9 @@ SIGNS: dict[State, tuple[str, str]] = {
 class Diagnosis:
     """The result of the checks before a sweep."""
 
-    limits: SystemLimits
-    """The limits of this machine."""
+    limits: SystemLimits  # The limits of this machine.
     lines: list[DoctorLine]
-    findings: list[Finding]
-    """The limits that are too low, of all hosts."""
+    findings: list[Finding]  # The limits that are too low, of all hosts.
 
     def why_not(self, run: RunSpec) -> Finding | None:
         """Return the reason why a run is impossible; None if the run is possible."""

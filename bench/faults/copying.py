@@ -44,10 +44,8 @@ class Proof(BaseModel):
     """The tests below tests/e2e/ that show the fault."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    breaks: str
-    """FILE::TEST: a test that fails if the server has the fault."""
-    says: str
-    """A pattern that the message of this failure must match."""
+    breaks: str  # FILE::TEST: a test that fails if the server has the fault.
+    says: str  # A pattern that the message of this failure must match.
     still: tuple[str, ...] = Field(min_length=1)
     """Related tests that pass although the server has the fault."""
 
@@ -57,10 +55,8 @@ class Ticket(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
     number: str = Field(pattern="^[0-9]{2}$")
-    server: str
-    """The server in which students search for the fault."""
-    complaint: str
-    """The symptom, in the words of a user."""
+    server: str  # The server in which students search for the fault.
+    complaint: str  # The symptom, in the words of a user.
 
     @property
     def patch(self) -> Path:
@@ -78,8 +74,7 @@ class Fault(Ticket):
     """The whole content of NN.toml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str
-    """The name of the fault, which students see only with the explanation."""
+    name: str  # The name of the fault, which students see only with the explanation.
     hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
     explanation: str
     incident: Incident | None = None

@@ -68,14 +68,12 @@ class Trial:
     points."""
     traced: bool = False
     """Whether strace records calls of close() and ends of processes even in the first attempt."""
-    nohup: bool = False
-    """See `GradedServer.nohup`."""
+    nohup: bool = False  # See `GradedServer.nohup`.
     injected: Sequence[str] = ()
     """Options of strace that make system calls fail: CALLS:error=NAME:when=WHICH (strace(1))."""
     starts_server: bool = True
     limits: Limits = field(default_factory=Limits)
-    redis_delay_ms: float = 0
-    """The delay that is added to each reply of Redis."""
+    redis_delay_ms: float = 0  # The delay that is added to each reply of Redis.
     alone: bool = False
     """Whether the check runs alone, because it measures CPU time or changes a shared limit. If the
     grader has namespaces, other checks run at the same time, each with its own server and Redis."""
@@ -92,10 +90,8 @@ class Attempt(NamedTuple):
 
     note: str = ""
     failed: Failed | None = None
-    proof: Sequence[str] = ()
-    """Lines of the trace."""
-    not_here: str = ""
-    """The reason why this machine cannot run the check."""
+    proof: Sequence[str] = ()  # Lines of the trace.
+    not_here: str = ""  # The reason why this machine cannot run the check.
 
 
 def own_redis(watch: SignalWatch) -> PrivateRedis:
@@ -115,18 +111,14 @@ def can_trace() -> bool:
 class CheckRunner:
     """Runs checks, and stores facts about the server and this machine."""
 
-    scene: Scene
-    """The scene that each attempt copies."""
+    scene: Scene  # The scene that each attempt copies.
     seed: int
     can_trace: bool = field(default_factory=can_trace)
-    served: bool = False
-    """Whether the server has printed its url at least once."""
-    sent_file: bool = False
-    """Whether a client received a correct file in a gate check that failed."""
+    served: bool = False  # Whether the server has printed its url at least once.
+    sent_file: bool = False  # Whether a client received a correct file in a gate check that failed.
     took: list[tuple[float, Trial]] = field(default_factory=list)
     """The duration of each attempt in seconds, and its check."""
-    _pages: bool = False
-    """Whether the server has served a page with data from Redis at least once."""
+    _pages: bool = False  # Whether the server has served a page with data from Redis at least once.
     _waits_idle: bool = False
     """Whether threads wait for a lock even without clients, as for a lock around accept()."""
     _traces: Iterator[int] = field(default_factory=count)

@@ -205,19 +205,14 @@ def compiled(built: Built) -> tuple[Subject | None, StageOutcome]:
 class Expected:
     """A request and the correct response."""
 
-    name: str
-    """The name of the request in the report."""
+    name: str  # The name of the request in the report.
     data: bytes
     status: int | range
-    body: bytes | None = None
-    """None: any body is correct."""
-    field: tuple[str, str] | None = None
-    """A field that the response must have: name and value."""
-    remark: str = ""
-    """The text that must be in Redis exactly once after the correct response."""
+    body: bytes | None = None  # None: any body is correct.
+    field: tuple[str, str] | None = None  # A field that the response must have: name and value.
+    remark: str = ""  # The text that must be in Redis exactly once after the correct response.
     path: str = ""
-    also: int = 0
-    """Another correct status; its response may have any body."""
+    also: int = 0  # Another correct status; its response may have any body.
 
     @property
     def method(self) -> str:
@@ -250,11 +245,9 @@ class SeededSite:
     """The project's public files and templates, and files that depend on the seed."""
 
     root: Path
-    small: dict[str, bytes]
-    """Contents by path."""
+    small: dict[str, bytes]  # Contents by path.
     big: tuple[str, bytes]
-    moved: dict[str, str]
-    """Redirects: target by path."""
+    moved: dict[str, str]  # Redirects: target by path.
     others: dict[str, str]
     """Paths by their names in requests.txt. `{huge}` is a sparse file of more than 2 GB. `{odd}`
     has characters with a special meaning in URLs and forms."""

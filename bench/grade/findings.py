@@ -91,10 +91,8 @@ class Failed(Exception):
     """A check has found a fault."""
 
     fault: FaultName
-    seen: str
-    """The check's actions and their result, in a sentence."""
-    port: int = 0
-    """The client's port. It selects the client's calls in a trace."""
+    seen: str  # The check's actions and their result, in a sentence.
+    port: int = 0  # The client's port. It selects the client's calls in a trace.
     sure: bool = True
     """False: a busy machine may be the cause, so the check passes if a repeated attempt passes."""
     proof: tuple[str, Sequence[str]] = ("", ())
@@ -105,8 +103,7 @@ class Failed(Exception):
     """The port of the server's Redis, to name the connections to Redis in a trace."""
     locked: Sequence[str] = ()
     """The threads that waited for the same lock when no response came (`kept_lock`)."""
-    is_cut: bool = False
-    """Whether the head of the response arrived, but not the whole body."""
+    is_cut: bool = False  # Whether the head of the response arrived, but not the whole body.
     afterwards: bool = False
     """Whether the server failed after the check had passed, or also without the check's special
     conditions. Then a fault that an earlier check has found counts as a consequence."""
@@ -122,16 +119,14 @@ class NotHere(Exception):
 class FaultFound(BaseModel):
     """A fault that was found, with its explanation and proof."""
 
-    fault: str
-    """The short name of the fault."""
+    fault: str  # The short name of the fault.
     title: str
     meaning: str
     read: str
     seen: str
     proof: list[str] = []
     """Lines that prove the fault, e.g. of a trace, of /proc or of a compiler's output."""
-    proof_kind: str = ""
-    """The origin of the lines of `proof`, in words."""
+    proof_kind: str = ""  # The origin of the lines of `proof`, in words.
     follows: str = ""
     """The short name of an earlier fault that may be the cause, or an empty string."""
 
@@ -143,8 +138,7 @@ class CheckOutcome(BaseModel):
     points: int
     of: int
     came: Came
-    note: str = ""
-    """The reason if the check was not run; otherwise a remark."""
+    note: str = ""  # The reason if the check was not run; otherwise a remark.
     finding: FaultFound | None = None
 
 
@@ -173,14 +167,12 @@ class Grade(BaseModel):
     server: str
     points: int
     of: int
-    seed: int
-    """A grading with the same seed uses the same files and requests."""
+    seed: int  # A grading with the same seed uses the same files and requests.
     seconds: float
     isolation: list[str]
     """The parts of the sandbox that were in force, and the parts that were not."""
     stages: list[StageOutcome]
-    faults: list[str]
-    """The short names of all faults that were found."""
+    faults: list[str]  # The short names of all faults that were found.
 
     @property
     def remarks(self) -> str:

@@ -57,11 +57,9 @@ class Limits:
     processor_seconds: int = 40
     address_space: int | None = 4 << 30
     """Bytes; None: no limit, because a sanitizer reserves terabytes of addresses."""
-    file_bytes: int = 4 << 20
-    """The size limit of each file, e.g. of the program's output."""
+    file_bytes: int = 4 << 20  # The size limit of each file, e.g. of the program's output.
     descriptors: int = 2048
-    tasks: int = 512
-    """Processes and threads."""
+    tasks: int = 512  # Processes and threads.
     others: int = 2048
     """An allowance for other tasks of the grader's user if the program runs as this user, because
     the kernel counts all tasks of a user together."""

@@ -45,16 +45,13 @@ class Scene(GradedServer):
 
     redis: PrivateRedis
     dice: random.Random
-    stalled_by: str = "none"
-    """The value of stalled_by in the server's tests.toml."""
-    slow: SlowRedis | None = None
-    """A proxy between the server and `redis`."""
+    stalled_by: str = "none"  # The value of stalled_by in the server's tests.toml.
+    slow: SlowRedis | None = None  # A proxy between the server and `redis`.
     killed: int = 0
     """The number of connections to Redis that were open when the grader killed Redis."""
     built: Built | None = None
     """The copy of the sources, from which the server can be built with other flags."""
-    sent_file: bool = False
-    """Whether the server has sent a correct file, set by the gate check."""
+    sent_file: bool = False  # Whether the server has sent a correct file, set by the gate check.
     answered: list[int] = field(default_factory=list)
     """The statuses of the final responses (not 1xx) that clients have received with `talk`."""
 

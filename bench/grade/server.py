@@ -59,29 +59,23 @@ class GradedServer:
     server: Subject
     site: SeededSite
     watch: SignalWatch
-    folder: Path
-    """The folder for temporary files of this examination."""
-    redis_url: str = ""
-    """The URL of the server's database."""
+    folder: Path  # The folder for temporary files of this examination.
+    redis_url: str = ""  # The URL of the server's database.
     limits: Limits = field(default_factory=Limits)
     environment: Sequence[str] = ()
     """Additional environment variables of the server, NAME=value each."""
-    nohup: bool = False
-    """Whether the server is started with NOHUP."""
+    nohup: bool = False  # Whether the server is started with NOHUP.
     lane: int = 0
     """Servers that run at the same time have different lanes. With root, each has its own user."""
-    trace: Path | None = None
-    """The output file of strace; None: no trace."""
+    trace: Path | None = None  # The output file of strace; None: no trace.
     timeout: float = TIMEOUT
     left: Callable[[], float] = lambda: math.inf
     """Returns the seconds until the time limit of the examination."""
     gives_up: FaultName = "crash"
     """The fault that is reported if the server exits although the grader did not stop it."""
-    program: Path = Path()
-    """The compiled server."""
+    program: Path = Path()  # The compiled server.
     running: RunningServer | None = None
-    ready: float = 0
-    """The time when the server was ready (Unix time)."""
+    ready: float = 0  # The time when the server was ready (Unix time).
     told: bool = False
     """Whether the grader has sent SIGTERM, SIGINT or SIGKILL to the server, to end it."""
     too_large: bool = False

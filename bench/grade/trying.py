@@ -59,8 +59,7 @@ class World:
     """The state that all checks of an examination share."""
 
     runner: CheckRunner
-    selected: Sequence[Stage] = ()
-    """The stages to report, with the checks to report."""
+    selected: Sequence[Stage] = ()  # The stages to report, with the checks to report.
     others_busy: Callable[[], float] = field(default_factory=busy_others)
     """Returns the share of all CPU time that other programs have used."""
     _first: dict[Trial, list[Attempt]] = field(default_factory=dict)

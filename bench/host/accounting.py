@@ -92,8 +92,7 @@ class Usage(NamedTuple):
     starved_us: float | None
     """The microseconds in which a process of the server waited for a CPU while no process of the
     server ran (PSI). None: the kernel does not report this time."""
-    periods: Periods | None
-    """None if there is no quota."""
+    periods: Periods | None  # None if there is no quota.
 
     @property
     def wanted_us(self) -> float | None:
@@ -266,12 +265,9 @@ def _works(
 class Slicing:
     """The method by which this host can set CPU quotas."""
 
-    how: str
-    """The method's name for readers."""
-    parent: Path
-    """The folder for accounting groups; for a `Scope`, the mount point of version 2."""
-    quotas: Path | None
-    """The folder for groups with a quota. None: systemd creates these groups."""
+    how: str  # The method's name for readers.
+    parent: Path  # The folder for accounting groups; for a `Scope`, the mount point of version 2.
+    quotas: Path | None  # The folder for groups with a quota. None: systemd creates these groups.
 
     def slice(self, share: float) -> Group:
         """Return a new group with a quota of `share` of one core. May raise OSError."""

@@ -193,18 +193,15 @@ class Quota:
 
     version: str
     folder: Path
-    usage: Path
-    """The file with the used CPU time: cpu.stat; in version 1 cpuacct.usage."""
-    cpus: float
-    """CPU time divided by real time: 0.15 is 15 % of one CPU."""
+    usage: Path  # The file with the used CPU time: cpu.stat; in version 1 cpuacct.usage.
+    cpus: float  # CPU time divided by real time: 0.15 is 15 % of one CPU.
 
 
 class Mount(NamedTuple):
     """A mount of a hierarchy of control groups."""
 
     point: Path
-    root: str
-    """The group that is mounted at `point`; "/": the top of the hierarchy."""
+    root: str  # The group that is mounted at `point`; "/": the top of the hierarchy.
     version: str
     controllers: frozenset[str]
 
@@ -213,8 +210,7 @@ class HostCount(NamedTuple):
     """The current counters of a host; None: unknown, or no quota."""
 
     cpu_s: float
-    periods: int | None
-    """The number of the quota's periods in which a process ran."""
+    periods: int | None  # The number of the quota's periods in which a process ran.
     throttled: int | None
     tcp: TcpCounters | None
 

@@ -71,15 +71,13 @@ class Socket(NamedTuple):
 
     state: str
     local: int
-    remote: int
-    """`local` and `remote` are ports."""
+    remote: int  # `local` and `remote` are ports.
     received: int
     """Bytes that the program has not read. For a listener: the connections in its accept queue."""
     unsent: int
     """Bytes that the peer has not acknowledged. For a listener: the size of its accept queue; 0 if
     the size is unknown."""
-    inode: int
-    """The socket's inode; 0: no process has the socket open."""
+    inode: int  # The socket's inode; 0: no process has the socket open.
     traffic: Traffic | None = None
     """The socket's traffic; None if it was not requested, or if sock_diag does not work."""
 

@@ -67,19 +67,13 @@ OTHER = Title("a client", "clients")
 class OwnClient:
     """A client of this program, with its request and result. Times are from time.monotonic()."""
 
-    who: Title
-    """SILENT, VISITOR or BURST."""
-    number: int
-    """The number of the client among the clients of its kind, from 1."""
-    path: str
-    """The path of the request."""
+    who: Title  # SILENT, VISITOR or BURST.
+    number: int  # The number of the client among the clients of its kind, from 1.
+    path: str  # The path of the request.
     begin: float
-    connection: Client | None = None
-    """The connection while it is open."""
-    end: float | None = None
-    """The end of the wait; None: the client still waits."""
-    answer: str = ""
-    """The status, or the reason why there is no status."""
+    connection: Client | None = None  # The connection while it is open.
+    end: float | None = None  # The end of the wait; None: the client still waits.
+    answer: str = ""  # The status, or the reason why there is no status.
     good: bool = False
 
     def seconds(self, now: float) -> float:
@@ -94,26 +88,19 @@ class Burst(NamedTuple):
     asked: int
     done: int
     good: int
-    longest: float
-    """The longest wait for a response of the burst, in seconds."""
-    ended: float
-    """The seconds since the burst ended; 0 while it runs."""
+    longest: float  # The longest wait for a response of the burst, in seconds.
+    ended: float  # The seconds since the burst ended; 0 while it runs.
 
 
 class Waits(NamedTuple):
     """The longest waits of visitors in seconds, and the activity of other clients."""
 
-    page: float
-    """The longest wait for the guestbook."""
-    file: float
-    """The longest wait for a file."""
-    still: float
-    """The longest wait of a visitor that still waits."""
-    silent: int
-    """The number of silent clients."""
+    page: float  # The longest wait for the guestbook.
+    file: float  # The longest wait for a file.
+    still: float  # The longest wait of a visitor that still waits.
+    silent: int  # The number of silent clients.
     redis_is_slow: bool
-    failed: int = 0
-    """The number of visitors that got an error or no response."""
+    failed: int = 0  # The number of visitors that got an error or no response.
     burst: Burst | None = None
 
 

@@ -30,8 +30,7 @@ class Look:
     """Observes one server, and stores the beginning of each wait."""
 
     name: str
-    summary: str
-    """The server's description of itself."""
+    summary: str  # The server's description of itself.
     url: str
     pid: int
     redis_url: str
@@ -40,8 +39,7 @@ class Look:
     _since: dict[Task, float] = field(default_factory=dict)
     """When each task was first seen in its present sleep."""
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
-    _before: tuple[int, float] = (0, -math.inf)
-    """The last count of requests, and its time."""
+    _before: tuple[int, float] = (0, -math.inf)  # The last count of requests, and its time.
     _tasks: Tasks = field(default_factory=Tasks)
 
     def __post_init__(self) -> None:

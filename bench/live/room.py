@@ -42,8 +42,7 @@ class RoomQuestion(BaseModel):
     """One question of course/questions.toml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str
-    """The text of the button for this question."""
+    name: str  # The text of the button for this question.
     ask: str
     choices: tuple[str, ...] = Field(min_length=2, max_length=6)
     measure: str

@@ -71,13 +71,11 @@ class Task:
 
     process: int
     number: int
-    runs: bool
-    """True: the task uses a processor or waits for a processor; False: it sleeps."""
+    runs: bool  # True: the task uses a processor or waits for a processor; False: it sleeps.
     call: str = ""
     """The system call in which the task sleeps; empty: it runs, or the call may not be read."""
     arguments: tuple[int, ...] = ()
-    channel: str = ""
-    """The kernel function in which the task sleeps, if the call may not be read."""
+    channel: str = ""  # The kernel function in which the task sleeps, if the call may not be read.
     ran_ns: int = 0
     """The total CPU time of a sleeping task; 0: it runs, or no permission to read the time."""
 

@@ -19,12 +19,9 @@ SLOW_SECONDS = 0.2
 class Tasks(NamedTuple):
     """The processes and threads of a server that were observed so far."""
 
-    alone: bool = True
-    """Whether the server never had a second process or thread."""
-    has_loop: bool = False
-    """Whether a task was in a call that waits for several clients."""
-    kind: str = "processes"
-    """The word for the tasks: "threads" if a process had several threads."""
+    alone: bool = True  # Whether the server never had a second process or thread.
+    has_loop: bool = False  # Whether a task was in a call that waits for several clients.
+    kind: str = "processes"  # The word for the tasks: "threads" if a process had several threads.
 
 
 def verdict(groups: list[WaitGroup], waits: Waits, tasks: Tasks) -> str:

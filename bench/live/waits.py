@@ -29,12 +29,9 @@ class Wait(NamedTuple):
 
     kind: str
     whom: str
-    by_many: str = ""
-    """The text instead of `whom` for a group with several members; empty: `whom`."""
-    number: int = 0
-    """The number of the silent client for which a task waits; 0: no silent client."""
-    silent: bool = False
-    """Whether the task waits for a silent client."""
+    by_many: str = ""  # The text instead of `whom` for a group with several members; empty: `whom`.
+    number: int = 0  # The number of the silent client for which a task waits; 0: no silent client.
+    silent: bool = False  # Whether the task waits for a silent client.
 
 
 @dataclass(frozen=True)
@@ -44,18 +41,14 @@ class WaitGroup:
     kind: str
     label: str
     """The event in words, in the singular: the label of a group of connections in /metrics."""
-    call: str = ""
-    """The system call in which the tasks sleep."""
+    call: str = ""  # The system call in which the tasks sleep.
     silent: bool = False
     who: str = ""
     whom: str = ""
     count: int = 0
-    names: Sequence[str] = ()
-    """The names of the first members."""
-    numbers: Sequence[int] = ()
-    """The numbers of the first silent clients."""
-    seconds: float = 0.0
-    """The longest wait of a member."""
+    names: Sequence[str] = ()  # The names of the first members.
+    numbers: Sequence[int] = ()  # The numbers of the first silent clients.
+    seconds: float = 0.0  # The longest wait of a member.
 
 
 Member = tuple[Title, str, Wait, float]
@@ -106,23 +99,16 @@ class Sockets:
 
     states: Counter[str] = field(default_factory=Counter)
     """The number of connections in each state, without the listener."""
-    queue: int = 0
-    """The number of established connections that the server has not accepted."""
-    room: int = 0
-    """The maximum length of the accept queue: the backlog."""
-    listener: int = 0
-    """The inode of the listening socket."""
-    clients: dict[int, int] = field(default_factory=dict)
-    """The client's port by inode."""
-    redis: set[int] = field(default_factory=set)
-    """The inodes of the connections to Redis."""
+    queue: int = 0  # The number of established connections that the server has not accepted.
+    room: int = 0  # The maximum length of the accept queue: the backlog.
+    listener: int = 0  # The inode of the listening socket.
+    clients: dict[int, int] = field(default_factory=dict)  # The client's port by inode.
+    redis: set[int] = field(default_factory=set)  # The inodes of the connections to Redis.
     asks_redis: bool = False
     """Whether a command was sent to Redis after the last reply. Also true if command and reply have
     the same time stamp of the kernel."""
-    open: list[Socket] = field(default_factory=list)
-    """The connections in the state ESTABLISHED."""
-    known: dict[int, OwnClient] = field(default_factory=dict)
-    """This program's clients by port."""
+    open: list[Socket] = field(default_factory=list)  # The connections in the state ESTABLISHED.
+    known: dict[int, OwnClient] = field(default_factory=dict)  # This program's clients by port.
 
     @property
     def unread(self) -> int:

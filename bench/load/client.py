@@ -45,8 +45,7 @@ class Response:
     """A response as received."""
 
     status: int
-    head: bytes
-    """The status line and the header fields, without the empty line at the end."""
+    head: bytes  # The status line and the header fields, without the empty line at the end.
     body: bytes
 
     @staticmethod

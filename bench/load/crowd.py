@@ -68,10 +68,8 @@ class Page:
     name: str
     path: str
     status: int = 200
-    posts: bool = False
-    """Whether each request adds a remark to the guestbook."""
-    file: str | None = None
-    """The file whose content the body must have; None: any body."""
+    posts: bool = False  # Whether each request adds a remark to the guestbook.
+    file: str | None = None  # The file whose content the body must have; None: any body.
 
     def request(self, remark: str = "", keep_alive: bool = False) -> bytes:
         """Return the bytes of a complete request."""
@@ -90,8 +88,7 @@ class Page:
 class CrowdOrder:
     """The parameters of a crowd."""
 
-    kind: str
-    """A key of KINDS."""
+    kind: str  # A key of KINDS.
     host: str
     port: int
     count: int
@@ -99,12 +96,10 @@ class CrowdOrder:
     """Visitor n always requests page n modulo the number of pages; other crowds: the first page."""
     pause: float = 0.0
     """Seconds between two rushes, or between a visitor's response and its next request."""
-    rounds: int = 0
-    """The number of rushes; 0: until SIGTERM."""
+    rounds: int = 0  # The number of rushes; 0: until SIGTERM.
     timeout: float = RUSH_SECONDS
     """The timeout of a visitor, or of a client of a rush, for a whole response."""
-    mark: str = ""
-    """A text that makes the visitors' remarks unique."""
+    mark: str = ""  # A text that makes the visitors' remarks unique.
 
     @property
     def address(self) -> tuple[str, int]:
@@ -125,10 +120,8 @@ class Tally:
     """The number of requests by outcome, for crowds that read whole responses."""
     why: dict[str, dict[str, int]] = field(default_factory=dict)
     """The number of failures by outcome and reason."""
-    held: int = 0
-    """The number of connections that are open at the end."""
-    requests: int = 0
-    """The number of answered requests on idle connections."""
+    held: int = 0  # The number of connections that are open at the end.
+    requests: int = 0  # The number of answered requests on idle connections.
     reopened: int = 0
     """The number of new connections that replaced connections closed by the server."""
 
@@ -147,8 +140,7 @@ class Exchange(NamedTuple):
     ended: float
     page: str
     outcome: Outcome
-    detail: str
-    """The text of an accepted remark, or the reason why the outcome is not good."""
+    detail: str  # The text of an accepted remark, or the reason why the outcome is not good.
 
 
 class Late(NamedTuple):

@@ -213,8 +213,7 @@ class Wrk(Generator):
     source of latencies is recorded, and Little's law is not checked with latencies of wrk.
     """
 
-    at_once: int = 1
-    """The number of requests that a kept connection sends together."""
+    at_once: int = 1  # The number of requests that a kept connection sends together.
     name, group, version_option = "wrk", "peers", "-v"
 
     def command(self, load: Load, _folder: Path) -> list[str]:
@@ -325,8 +324,7 @@ class Times(NamedTuple):
     """The times of one answered request, in seconds since the start of the run."""
 
     due: float
-    sent: float
-    """The time of sending. If necessary, oha opens a new connection after this time."""
+    sent: float  # The time of sending. If necessary, oha opens a new connection after this time.
     end: float
 
 

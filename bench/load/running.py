@@ -97,32 +97,25 @@ class Load:
 
     url: str
     requests: int
-    connections: int
-    """The number of concurrent connections; in the open loop the maximum number."""
-    timeout: float
-    """Seconds after which the run is stopped."""
+    connections: int  # The number of concurrent connections; in the open loop the maximum number.
+    timeout: float  # Seconds after which the run is stopped.
     keep_alive: bool = False
-    form: str | None = None
-    """The body of a POST; None: GET."""
-    any_length: bool = False
-    """Whether responses may differ in length; see `Ab.command`."""
-    rate: float = 0.0
-    """Requests per second, in the open loop."""
+    form: str | None = None  # The body of a POST; None: GET.
+    any_length: bool = False  # Whether responses may differ in length; see `Ab.command`.
+    rate: float = 0.0  # Requests per second, in the open loop.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The outcome of a load."""
 
-    tool: str = ""
-    """The name of the load generator; empty: this process made the load."""
+    tool: str = ""  # The name of the load generator; empty: this process made the load.
     command: list[str] = field(default_factory=list)
     status: int | None = None
     timed_out: bool = False
     message: str = ""
     """The generator's standard error; after `Generator.read` only the line with the error."""
-    report: str = ""
-    """The generator's whole standard output."""
+    report: str = ""  # The generator's whole standard output.
     figures: AbFigures | WrkFigures | OpenLoopFigures | None = None
     completed: int | None = None
     """The number of completed requests, even without `figures`; None: unknown."""
@@ -142,8 +135,7 @@ class Generator:
     """A program that makes a load. A subclass says how to start it and how to read its report."""
 
     name: str
-    group: str
-    """The group of scripts/setup.sh that installs the generator."""
+    group: str  # The group of scripts/setup.sh that installs the generator.
     version_option: str
     idle = 0.0
     """The seconds of a run in which the generator does not run, such as its start."""
@@ -250,8 +242,7 @@ class IdleReport:
     held: int
     reopened: int
     requests: int
-    requests_during: int
-    """The number of requests that were answered during the load."""
+    requests_during: int  # The number of requests that were answered during the load.
 
 
 class IdleConnections(RunningCrowd):

@@ -38,14 +38,12 @@ class ContrastKind(NamedTuple):
     """A condition that changes in a contrast, and its texts."""
 
     key: str
-    field: str
-    """The name of the condition."""
+    field: str  # The name of the condition.
     axis: str
     metrics: Sequence[str]
     """Keys of figures. The first key whose figure all scenarios have is used; if there is none,
     the last key."""
-    words: str
-    """A text with {} for the last label, and {} for " in place of" with the first label."""
+    words: str  # A text with {} for the last label, and {} for " in place of" with the first label.
 
     def value(self, scenario: Conditions) -> str:
         """Return the scenario's name in the chart: the value of the condition."""
@@ -77,12 +75,10 @@ class Contrast(NamedTuple):
     """One figure of all servers in several scenarios, at one level."""
 
     kind: ContrastKind
-    scenarios: Sequence[Conditions]
-    """The scenarios in the order of the chart."""
+    scenarios: Sequence[Conditions]  # The scenarios in the order of the chart.
     level: int
     metric: str
-    points: Sequence[Point]
-    """The data points that have the figure."""
+    points: Sequence[Point]  # The data points that have the figure.
 
     @property
     def labels(self) -> dict[str, str]:

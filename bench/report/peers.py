@@ -43,14 +43,12 @@ class PeerRow(NamedTuple):
     then: Then
     """The published results, each with its rate divided by the base's published rate. Several
     published programs may correspond to one server of today."""
-    point: Point | None = None
-    """Today's figures; None if this server has no valid data point."""
+    point: Point | None = None  # Today's figures; None if this server has no valid data point.
     ratio: float | None = None
     """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None
     """The capacity of a core with this server, divided by the capacity with the base."""
-    why_not: str = ""
-    """The reason why there is no figure."""
+    why_not: str = ""  # The reason why there is no figure.
 
     def get(self, key: str) -> float | None:
         """Return today's figure with this key; None if it was not measured."""

@@ -39,8 +39,7 @@ class BalancerOrder(BaseModel):
     servers: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:[0-9]{1,5}$")]]
     """The host:port of each server, as in nginx' configuration."""
     keep: bool
-    connections: int
-    """The maximum number of concurrent clients."""
+    connections: int  # The maximum number of concurrent clients.
 
 
 class BalancerUse(BaseModel):
@@ -54,8 +53,7 @@ class BalancerUse(BaseModel):
 class BalancerEnd(BaseModel):
     """How nginx ended."""
 
-    errors: int
-    """The number of requests to which nginx itself responded 502 or 504."""
+    errors: int  # The number of requests to which nginx itself responded 502 or 504.
     last_error: str
     status: int | None
 

@@ -87,8 +87,7 @@ class Reply(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     result: JsonValue = None
-    error: tuple[str, str] | None = None
-    """The key in ERRORS and the message."""
+    error: tuple[str, str] | None = None  # The key in ERRORS and the message.
 
 
 class Lines:
@@ -131,8 +130,7 @@ class LoadHost(BaseModel):
 class AgentHost(LoadHost):
     """A host with an agent."""
 
-    agent: list[str] = Field(min_length=1)
-    """The command that starts the agent on this host."""
+    agent: list[str] = Field(min_length=1)  # The command that starts the agent on this host.
 
 
 class HostLost(NoFigure, UserError):

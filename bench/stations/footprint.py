@@ -70,21 +70,17 @@ class Lifetime(NamedTuple):
 class ServersUse(BaseModel):
     """The usage of the servers of one host during one load. Values that the host lacks are None."""
 
-    alive: list[bool]
-    """For each server: whether the server still ran at the end."""
-    used: list[Usage | None]
-    """For each server: the usage of all its processes."""
+    alive: list[bool]  # For each server: whether the server still ran at the end.
+    used: list[Usage | None]  # For each server: the usage of all its processes.
     switches: Switches | None = None
     """The context switches of all servers; None if unknown, e.g. if tasks started or ended during
     the load. Then the switches in `Lifetime` are used."""
-    faults: int | None = None
-    """The page faults of all servers and of their reaped children."""
+    faults: int | None = None  # The page faults of all servers and of their reaped children.
     seconds: float
     """The duration of the observation, from the readings before the load to those after it."""
     busy: float | None
     """The busy share of the servers' own CPUs, by all processes; None if they have no own CPUs."""
-    cpus: int
-    """The number of CPUs to which the servers are bound; 0: not bound."""
+    cpus: int  # The number of CPUs to which the servers are bound; 0: not bound.
     spread: int = 0
     """The number of CPUs that each server may use if the run gives it all cores; otherwise 0."""
     own_backlog: int | None = None
@@ -130,8 +126,7 @@ class Report(BaseModel):
     """`role` and `name` are known to the sweep only. None: all roles are on one machine."""
     name: str = ""
     host: HostCount
-    allowed: float
-    """The host's CPU limit, in CPUs."""
+    allowed: float  # The host's CPU limit, in CPUs.
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
@@ -144,8 +139,7 @@ class Stopped(BaseModel):
     """How the servers and nginx ended in one run."""
 
     servers: list[Ended] = []
-    life: Lifetime | None = None
-    """The total usage of all servers, from start to end."""
+    life: Lifetime | None = None  # The total usage of all servers, from start to end.
     stacks: StackFigures | None = None
     """The profile of the first server, if callgrind counted its instructions."""
     balancer: BalancerEnd | None = None
@@ -166,8 +160,7 @@ class _Moment(NamedTuple):
     servers: list[Usage | None]
     faults: int
     ticks: CpuTicks
-    at: float
-    """Seconds of the monotonic clock."""
+    at: float  # Seconds of the monotonic clock.
 
 
 def weigh(pids: Sequence[int]) -> Weight:

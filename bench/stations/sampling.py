@@ -372,10 +372,8 @@ _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 class Calls(BaseModel):
     """The system calls during a load."""
 
-    by_name: dict[str, int] = {}
-    """How often each system call was made, the most frequent first."""
-    writes: int = 0
-    """The number of writes to clients."""
+    by_name: dict[str, int] = {}  # How often each system call was made, the most frequent first.
+    writes: int = 0  # The number of writes to clients.
 
 
 class Tracer:

@@ -78,8 +78,7 @@ def load_hosts(path: Path) -> Hosts:
 class _Member:
     """A host of the testbed, with its agent."""
 
-    role: Role | None
-    """None: this host has all roles."""
+    role: Role | None  # None: this host has all roles.
     host: LoadHost
     station: LocalStation | RemoteStation
     seen: Surveyed = field(init=False)

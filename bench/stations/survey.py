@@ -29,13 +29,11 @@ class Surveyed(BaseModel):
     host: HostInfo
     limits: SystemLimits
     subjects: list[Subject] = []
-    left_out: dict[str, str] = {}
-    """Servers that cannot run on this host, and the reasons."""
+    left_out: dict[str, str] = {}  # Servers that cannot run on this host, and the reasons.
     peers: dict[str, Peer] = {}
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
-    slicing: str = ""
-    """The method of CPU quotas for servers, in words; empty if no method works."""
+    slicing: str = ""  # The method of CPU quotas for servers, in words; empty if no method works.
 
 
 def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:

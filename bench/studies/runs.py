@@ -160,8 +160,7 @@ def interleaved(runs: Sequence[RunSpec]) -> list[RunSpec]:
 class Planned:
     """The servers and the runs of a sweep."""
 
-    subjects: Mapping[str, Subject]
-    """The servers under test by name, in the order of their turns."""
+    subjects: Mapping[str, Subject]  # The servers under test by name, in the order of their turns.
     runs: list[RunSpec]
     left_out: Mapping[str, list[str]]
     """The conditions that a server does not support, as texts, by server."""

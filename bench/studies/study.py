@@ -68,8 +68,7 @@ class Size(Form):
 
     levels: tuple[PositiveInt, ...] | None = None
     timeout: PositiveFloat | None = None
-    full: Form = Form()
-    """The numbers with the option --full."""
+    full: Form = Form()  # The numbers with the option --full.
 
 
 SIZES = {
@@ -122,13 +121,10 @@ class DeclaredStudy(StudyWords, Size):
 
     name: str
     source: str = ""
-    reference: str = ""
-    """Empty: the report has no chapter on the study."""
+    reference: str = ""  # Empty: the report has no chapter on the study.
     equal: list[str] = []
-    answer: str = ""
-    """The expected result of an experiment, and the reason."""
-    still: tuple[str, ...] = ()
-    """Tests in tests/e2e/ that the servers of an experiment pass."""
+    answer: str = ""  # The expected result of an experiment, and the reason.
+    still: tuple[str, ...] = ()  # Tests in tests/e2e/ that the servers of an experiment pass.
     measure: tuple[Measure, ...] = Field(min_length=1)
     expect: tuple[Expect, ...] = ()
     published: tuple[Published, ...] = ()

@@ -211,13 +211,11 @@ class RunningServer(Child):
 class Ended(BaseModel):
     """The end of a server: its exit status or signal, and its output."""
 
-    obeyed: bool
-    """False if the server did not end after SIGTERM and was killed."""
+    obeyed: bool  # False if the server did not end after SIGTERM and was killed.
     status: int | None
     """The exit status, or the negative number of the signal that ended the server."""
     statistics: ServerStatistics | None
-    last_words: str
-    """The last line of the server's standard error, or an empty text."""
+    last_words: str  # The last line of the server's standard error, or an empty text.
 
     def describe(self) -> str:
         """Return how the server ended, as a part of a sentence."""

@@ -71,18 +71,14 @@ class Place:
     """The environment and the settings of a running server under test."""
 
     redis_url: str
-    folder: Path
-    """The folder for the files that only this server writes, e.g. its profile."""
-    port: int = 0
-    """0: any free port."""
+    folder: Path  # The folder for the files that only this server writes, e.g. its profile.
+    port: int = 0  # 0: any free port.
     conditions: Conditions = NO_CONDITIONS
     """The command of a server depends on the number of workers; the command of a baseline depends
     on the workload and keep-alive. Other code applies the other conditions."""
-    answer_bytes: int = 0
-    """The length in bytes that a baseline's whole response must have."""
+    answer_bytes: int = 0  # The length in bytes that a baseline's whole response must have.
     address: str = "127.0.0.1"
-    profile: bool = False
-    """Whether the server writes its own profile, PROFILE_FILE in its folder."""
+    profile: bool = False  # Whether the server writes its own profile, PROFILE_FILE in its folder.
 
 
 def _elsewhere(_: object) -> list[str]:
@@ -99,8 +95,7 @@ class Subject:
         default=_elsewhere, compare=False, repr=False
     )
     architecture: str | None = None
-    workloads: frozenset[str] | None = None
-    """The workloads that the server serves; None: all."""
+    workloads: frozenset[str] | None = None  # The workloads that the server serves; None: all.
     announces: bool = True
     """Whether the server accepts port 0 and prints a `url` line when it listens. If not,
     `RunningServer` repeatedly tries to connect to the server's port."""
@@ -109,8 +104,7 @@ class Subject:
     start_seconds: float = START_SECONDS
     executable: Path | None = None
     keeps: Keeps = "yes"
-    warm_up: int = 0
-    """The number of warm-up requests; 0 means the usual number."""
+    warm_up: int = 0  # The number of warm-up requests; 0 means the usual number.
     profiles_itself: bool = False
     has_workers: bool = False
     """Whether the option --workers has an effect, as the server's folder declares."""
@@ -253,8 +247,7 @@ def server_subject(name: str, program: Path) -> Subject:
 class ServerFacts(BaseModel):
     """The part of a server's tests.toml that a measurement needs."""
 
-    workers: str = ""
-    """The unit that --workers counts; empty: --workers has no effect."""
+    workers: str = ""  # The unit that --workers counts; empty: --workers has no effect.
     stalled_by: str = "none"
     by_default: bool = True
     """Whether the server is measured and tested if the user names no servers."""
@@ -350,10 +343,8 @@ class Serving(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     processes: tuple[int, int]
-    threads: tuple[int, int]
-    """`processes` and `threads`: the minimum and the maximum number."""
-    calls: tuple[str, ...]
-    """System calls that identify the server's architecture."""
+    threads: tuple[int, int]  # `processes` and `threads`: the minimum and the maximum number.
+    calls: tuple[str, ...]  # System calls that identify the server's architecture.
 
 
 class Fetched(BaseModel):
@@ -361,8 +352,7 @@ class Fetched(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    what: str
-    """The name of the download; servers with the same name share the download."""
+    what: str  # The name of the download; servers with the same name share the download.
     megabytes: float
     there: tuple[str, ...]
     """A command that succeeds if the files exist; it runs offline in the server's folder."""

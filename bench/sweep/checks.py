@@ -47,8 +47,7 @@ class Asked:
     timeout: float
     status: int
     """The status of the first response. All others must have it; with ab, only its class."""
-    body_bytes: int
-    """The length of the first response's body."""
+    body_bytes: int  # The length of the first response's body.
     answer_bytes: int | None = None
     """The length of the whole first response; None: this length is not checked."""
     any_length: bool = False

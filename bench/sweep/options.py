@@ -25,8 +25,7 @@ class SweepOptions(KeptOptions):
     """The options of a sweep."""
 
     results: Path
-    command: tuple[str, ...] = ()
-    """The command line."""
+    command: tuple[str, ...] = ()  # The command line.
     studies: tuple[DeclaredStudy, ...] = ()
     """The studies to measure, see bench/studies/; servers that are not available are left out."""
     not_wanted: Mapping[str, str] = {}

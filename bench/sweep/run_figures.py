@@ -28,22 +28,16 @@ class Evidence:
     """The data of a run, from which its figures and checks follow."""
 
     spec: RunSpec
-    answer: Response
-    """The response to the first request."""
-    warmed_up: int
-    """Requests of the warm-up."""
+    answer: Response  # The response to the first request.
+    warmed_up: int  # Requests of the warm-up.
     outcome: Outcome
-    wall: float
-    """The time of the load by our own clock, in seconds."""
-    counted: tuple[int, int]
-    """The increases of the counts of visits and remarks in Redis."""
+    wall: float  # The time of the load by our own clock, in seconds.
+    counted: tuple[int, int]  # The increases of the counts of visits and remarks in Redis.
     redis: CpuTime
     idle: IdleReport | None
     hosts: list[Report]
-    stopped: Mapping[str, Stopped]
-    """How the programs of each host ended."""
-    private: bool
-    """Whether only this sweep uses this Redis."""
+    stopped: Mapping[str, Stopped]  # How the programs of each host ended.
+    private: bool  # Whether only this sweep uses this Redis.
 
     @property
     def seconds(self) -> float:

@@ -26,8 +26,7 @@ SIGNALLED = 128
 class Done:
     """The end of a sweep: its exit status and its folder."""
 
-    status: int
-    """Exit status: 0 all results valid, 1 not all valid, 128 + n after signal n."""
+    status: int  # Exit status: 0 all results valid, 1 not all valid, 128 + n after signal n.
     folder: Path | None = None
     """The folder of results; None: the sweep was interrupted before the folder was created."""
 

@@ -30,8 +30,7 @@ class Sweeper:
     planned: Planned
     diagnosis: Diagnosis
     site: Site
-    concludes: bool
-    """Whether the sweep prints all rates at the end."""
+    concludes: bool  # Whether the sweep prints all rates at the end.
     lengths: Lengths = field(default_factory=dict)
     out: Console = field(default_factory=console)
 

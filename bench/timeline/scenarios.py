@@ -34,8 +34,7 @@ class Step(BaseModel):
 
     at_ms: float
     path: str
-    stalls_ms: float = 0
-    """The pause in the middle of the client's request head."""
+    stalls_ms: float = 0  # The pause in the middle of the client's request head.
     reads_slowly: bool = False
     """Whether the client reads its response in small portions, with pauses. The requested file is
     larger than the socket buffers."""

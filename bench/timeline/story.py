@@ -96,20 +96,16 @@ class Lane:
     begin: float
     end: float
     name: str = ""
-    ended: str = ""
-    """How the task ended; empty if it still ran at the scenario's end."""
+    ended: str = ""  # How the task ended; empty if it still ran at the scenario's end.
     bars: list[Bar] = field(default_factory=list)
-    serves: int | None = None
-    """The request that the task serves after its last bar."""
-    is_loop: bool = False
-    """Whether the task is an event loop, which serves many clients at once."""
+    serves: int | None = None  # The request that the task serves after its last bar.
+    is_loop: bool = False  # Whether the task is an event loop, which serves many clients at once.
 
 
 class Arrow(NamedTuple):
     """An arrow from one lane to another: a creation or a wake-up."""
 
-    kind: str
-    """`fork`, `thread` or `wake`."""
+    kind: str  # `fork`, `thread` or `wake`.
     from_task: int
     from_time: float
     to_task: int

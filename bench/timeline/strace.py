@@ -36,28 +36,23 @@ _PLACE = re.compile(
 class Source(NamedTuple):
     """A line of the project's sources that made a call."""
 
-    file: str
-    """Relative to the project's top folder."""
+    file: str  # Relative to the project's top folder.
     line: int
     function: str
-    text: str = ""
-    """The text of the line without its indent."""
+    text: str = ""  # The text of the line without its indent.
 
 
 @dataclass
 class Call:
     """A system call. Times are seconds since the epoch."""
 
-    task: int
-    """The number of the process or thread."""
+    task: int  # The number of the process or thread.
     begin: float
-    end: float | None
-    """None: the call had not returned at the end of the trace."""
+    end: float | None  # None: the call had not returned at the end of the trace.
     name: str
     arguments: str
     result: str = ""
-    stack: list[Source] = field(default_factory=list)
-    """Innermost first."""
+    stack: list[Source] = field(default_factory=list)  # Innermost first.
 
     @property
     def returned(self) -> int | None:
@@ -82,35 +77,26 @@ class TaskEnd(NamedTuple):
 class Request(BaseModel):
     """A client's request and its result. Times are milliseconds since the scenario's start."""
 
-    number: int
-    """Counted from 1."""
-    port: int
-    """The client's port, which identifies the request in the trace."""
-    what: str
-    """The method and the path, for example "GET /guestbook"."""
+    number: int  # Counted from 1.
+    port: int  # The client's port, which identifies the request in the trace.
+    what: str  # The method and the path, for example "GET /guestbook".
     begin: float
     end: float
-    answer: str
-    """The status, or the reason why there is no status."""
+    answer: str  # The status, or the reason why there is no status.
 
 
 class Trace(BaseModel):
     """The calls of one server in a scenario, and the results of the clients."""
 
     server: str
-    summary: str
-    """The server's one-line description."""
+    summary: str  # The server's one-line description.
     scenario: str
-    first: int
-    """The PID of the server's first process."""
+    first: int  # The PID of the server's first process.
     redis_port: int
-    origin: float
-    """The scenario's start in seconds since the epoch."""
+    origin: float  # The scenario's start in seconds since the epoch.
     requests: list[Request]
-    calls: list[Call]
-    """In order of their start."""
-    ends: dict[int, TaskEnd]
-    """The ends of tasks, by number."""
+    calls: list[Call]  # In order of their start.
+    ends: dict[int, TaskEnd]  # The ends of tasks, by number.
 
 
 def parse(

@@ -258,15 +258,13 @@ class Attackers(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    kind: str
-    """A key of `bench.load.crowd.KINDS`."""
+    kind: str  # A key of `bench.load.crowd.KINDS`.
     count: int = 200
     """The number of clients; the default is twice the number of workers of 03 and 05."""
     pages: Sequence[str] = ["redirect"]
     """The crowd requests the first of these pages that the server has, otherwise the last."""
     pause: float = 0.0
-    far: bool = False
-    """Whether the crowd uses the slow line."""
+    far: bool = False  # Whether the crowd uses the slow line.
 
     def wants(self, subject: Subject) -> Page:
         """Return the page that the crowd requests from a server."""
@@ -282,8 +280,7 @@ class Attack(AttackFacts):
     during: str = ""
     limit: str = ""
     """A limit of the server's processes, as an option of prlimit(1) without the hyphens."""
-    needs_redis: bool = False
-    """Whether only servers that use Redis take part."""
+    needs_redis: bool = False  # Whether only servers that use Redis take part.
     excused: Sequence[Outcome] = []
     own_only: str = ""
     """The reason why only the project's servers take part; empty if all servers take part."""

@@ -132,14 +132,10 @@ class CellTimes(NamedTuple):
 
     before: float
     attack: float
-    over: float
-    """The start of the attack's clean-up."""
-    gone: float
-    """The end of the attack's clean-up."""
-    back: float
-    """The start of the part "after", which takes CALM_SECONDS."""
-    starved: float
-    """The seconds for which the server waited for a CPU before the attack."""
+    over: float  # The start of the attack's clean-up.
+    gone: float  # The end of the attack's clean-up.
+    back: float  # The start of the part "after", which takes CALM_SECONDS.
+    starved: float  # The seconds for which the server waited for a CPU before the attack.
 
 
 def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) -> TortureCell:

@@ -34,12 +34,10 @@ class Ground:
     redis: PrivateRedis
     placement: Placement
     watch: SignalWatch
-    groups: Path | None = None
-    """The folder for the servers' cgroups; None: no cgroups."""
+    groups: Path | None = None  # The folder for the servers' cgroups; None: no cgroups.
     far_end: Sequence[str] = ()
     """The words before a command that run it in the namespace of the slow line's clients."""
-    why_no_line: str = ""
-    """The reason why there is no slow line, or an empty string."""
+    why_no_line: str = ""  # The reason why there is no slow line, or an empty string.
 
     def group(self) -> Group | None:
         """Return a new cgroup for a server; None without cgroups. May raise OSError."""

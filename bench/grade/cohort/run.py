@@ -71,8 +71,7 @@ class Graded(BaseModel):
     when: datetime = Field(default_factory=now)
     key: str = ""
     """A hash of the submission, the project and the selected checks; empty without a server."""
-    state: str = GRADED
-    """`graded`, or the reason for no grade in a word or two."""
+    state: str = GRADED  # `graded`, or the reason for no grade in a word or two.
     reason: str = ""
     """The reason for no grade, or remarks on the grade (skipped checks, assembler code)."""
     seconds: float = 0
@@ -171,8 +170,7 @@ class ClassGrading:
 
     record: ClassRecord
     run: ClassRun
-    folder: Path
-    """A temporary folder that only this user may read."""
+    folder: Path  # A temporary folder that only this user may read.
     watch: SignalWatch
     say: Callable[[str], None]
     only: Sequence[str] = ()

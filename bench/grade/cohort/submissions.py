@@ -58,10 +58,8 @@ class NotGraded(Exception):
 class Submission:
     """The files and folders that a student has handed in."""
 
-    student: str
-    """The printable name of the student, unique in the class."""
-    parts: tuple[tuple[str, Path], ...]
-    """Each part's name within the submission, and its path."""
+    student: str  # The printable name of the student, unique in the class.
+    parts: tuple[tuple[str, Path], ...]  # Each part's name within the submission, and its path.
 
 
 @dataclass

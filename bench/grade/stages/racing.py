@@ -32,8 +32,7 @@ _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
 class Sanitizer:
     """A build with a sanitizer, and the pattern of its reports."""
 
-    flavour: str
-    """The target of the Makefile that builds lib/ with the sanitizer."""
+    flavour: str  # The target of the Makefile that builds lib/ with the sanitizer.
     name: str
     flag: str
     summary: re.Pattern[str]

@@ -104,8 +104,7 @@ class Servers(NamedTuple):
     rows: Spec
     colour: Spec
     shape: Spec
-    dash: Spec
-    """Servers have solid lines, reference servers dashed lines, baselines dotted lines."""
+    dash: Spec  # Servers have solid lines, reference servers dashed lines, baselines dotted lines.
 
 
 def servers(subjects: Sequence[StudySubject]) -> Servers:

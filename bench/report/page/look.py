@@ -69,8 +69,7 @@ class Section(NamedTuple):
 
     title: str
     blocks: Sequence["Block"]
-    key: str = ""
-    """The anchor on the page."""
+    key: str = ""  # The anchor on the page.
 
 
 Block: TypeAlias = "str | Terms | Drawing | Table | Section"
@@ -86,8 +85,7 @@ class Document(NamedTuple):
     lead: Sequence[str]
     cautions: Sequence[str]
     sections: Sequence[Section]
-    colours: Mapping[str, tuple[str, str]] = {}
-    """Colours of this page only, light and dark."""
+    colours: Mapping[str, tuple[str, str]] = {}  # Colours of this page only, light and dark.
 
     def markdown(self) -> str:
         """Return this document as Markdown."""

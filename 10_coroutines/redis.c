@@ -13,9 +13,9 @@
  * Redis replies in the order of the commands, so each reply belongs to the
  * coroutine that has waited longest.
  *
- * The functions of net/redis/pool.h and client.h that the driver calls are
+ * The functions of net/redis/pool.h that the driver calls are
  * defined here.  The linker takes a function from the library only if no object
- * file defines it, so neither pool.c nor client.c is linked.
+ * file defines it, so pool.c is not linked.
  */
 #include "config.h"
 #include "coroutine.h"
@@ -130,8 +130,6 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
     redis_count_missed(pool->server, self.state == WAITER_FAILED);
     return self.state == WAITER_REPLIED;
 }
-
-/* ---- net/redis/client.h ---- */
 
 void redis_client_close(struct redis_client *client) {
     (void)client;

@@ -18,6 +18,7 @@ struct call {
 
 #define CALLS_LIMIT 24
 #define CALL(name)  {#name, SYS_##name}
+#define CALLS_END   {NULL, 0}
 
 /* Newer processors (aarch64) have only the newer forms of poll and epoll_wait.
    The epoll_wait() of musl uses the newer form on all processors. */
@@ -29,8 +30,8 @@ struct call {
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
 
-/* Blocking servers: poll waits for a new connection to Redis, and fcntl then
-   makes its socket blocking.  poll also checks the backlog. */
+/* Blocking servers: fcntl makes the socket of a new connection to Redis
+   blocking.  poll checks the backlog, and makes pauses. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
 /* Children: calls of the parent and of the child.  Only musl uses fork.  Since
    musl 1.2.4 a child reads its thread id with set_tid_address. */

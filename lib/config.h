@@ -67,6 +67,9 @@
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
+/* 01 to 05 check these timeouts after each call, which sleeps at most this
+   long.  So a timeout may be exceeded by it. */
+#define REDIS_SLEEP           100
 /* While Redis is down, one request in each interval tries to connect. */
 #define REDIS_RETRY           250
 /* 01 to 05 check a connection before its use if it was idle this long, or if
@@ -136,10 +139,10 @@
 /* The pause before a failed call such as accept() is repeated, and the interval
    at which a stopping parent checks whether its children have ended. */
 #define RETRY_DELAY        20
-/* In each period of this length, a repeated message is logged only once for
-   each reason, and for LOG_REASONS different reasons at most. */
+/* In each period of this length, a repeated message is logged only once with
+   each text, and with LOG_TEXTS different texts at most. */
 #define LOG_INTERVAL       60000
-#define LOG_REASONS        8
+#define LOG_TEXTS          8
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
    interval (STOP_TIMEOUT is a multiple of it).  A thread that waits for a
    connection to Redis looks for a free one at least as often. */

@@ -121,6 +121,7 @@ void output_text(int descriptor, const char *text, size_t length);
 /* ---- Statistics ---- */
 
 struct exchange;
+struct server;
 
 /* One worker's counters, in a cache line of their own (process/shared.c). */
 struct counters {
@@ -134,13 +135,10 @@ struct counters *statistics_create(size_t workers);
 void statistics_count(struct counters *counters,
                       const struct exchange *exchange);
 
-/* WORKERS_SUMMARY: the least, median and most requests of the workers, and the
-   number of idle workers.  EACH_WORKER: also the requests of each worker. */
-enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
-
-/* Prints the sums, and CPU time and peak memory, including ended children. */
-void statistics_print(const struct counters *counters, size_t workers,
-                      enum statistics_workers detail, FILE *stream);
+/* Prints the sums, and CPU time and peak memory, including ended children.  If
+   the server has workers, also the least, median and most requests of a worker
+   and the number of idle workers, and with --each-worker those of each. */
+void statistics_print(const struct server *server, FILE *stream);
 
 /* ---- Redis has no free connection ---- */
 

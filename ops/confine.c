@@ -45,61 +45,34 @@
 #endif
 
 static const struct call common[] = {
-    /* clients, and Redis */
-    CALL(accept4),
-    CALL(recvfrom),
-    CALL(sendto),
-    CALL(sendmsg),
-    CALL(sendfile),
-    CALL(shutdown),
-    CALL(close),
-    CALL(socket),
-    CALL(connect),
-    CALL(setsockopt),
-    CALL(getsockopt), /* does a slow client acknowledge bytes? */
+    /* clients, and Redis; does a slow client acknowledge bytes (getsockopt)? */
+    CALL(accept4), CALL(recvfrom), CALL(sendto), CALL(sendmsg), CALL(sendfile),
+    CALL(shutdown), CALL(close), CALL(socket), CALL(connect), CALL(setsockopt),
+    CALL(getsockopt),
     /* files: openat2 is only for the cache, which opens them */
-    CALL(newfstatat),
-    CALL(fstat),
-    CALL(openat2),
-    CALL(read),
-    CALL(pread64),
-    /* messages and the log */
-    CALL(write),
-    CALL(wait4), /* for the log writer; in 02, 03, 09 for all children */
-    /* memory */
-    CALL(brk),
-    CALL(mmap),
-    CALL(munmap),
-    CALL(mremap),
-    CALL(madvise),
+    CALL(newfstatat), CALL(fstat), CALL(openat2), CALL(read), CALL(pread64),
+    /* messages and the log; wait4 for the log writer, in 02, 03 and 09 for all
+       children; lseek for stdio, if standard output is a file */
+    CALL(write), CALL(wait4), CALL(lseek),
+    /* memory; qsort(3) asks how much there is (sysinfo) */
+    CALL(brk), CALL(mmap), CALL(munmap), CALL(mremap), CALL(madvise),
+    CALL(sysinfo),
     /* the clock, if it cannot be read without a call: vdso(7) */
     CALL(clock_gettime),
 #ifdef SYS_time
     CALL(time),
 #endif
-    /* signals, the end, and the message of a crash */
-    CALL(rt_sigreturn),
-    CALL(restart_syscall),
-    CALL(setitimer),
-    CALL(listen), /* a stopping server sets its backlog to 0 */
-    CALL(getpid),
-    CALL(gettid),
-    CALL(tgkill),
-    CALL(rt_sigprocmask),
-    CALL(writev),  /* the C library's message "double free detected" */
-    CALL(sysinfo), /* qsort(3) asks how much memory there is */
-    CALL(getrusage),
-    CALL(lseek), /* stdio, if standard output is a file */
-    CALL(exit_group),
+    /* signals and the end; a stopping server sets its backlog to 0 (listen) */
+    CALL(rt_sigreturn), CALL(restart_syscall), CALL(setitimer), CALL(listen),
+    CALL(getpid), CALL(getrusage), CALL(exit_group),
+    /* the message of a crash, such as "double free detected" (writev) */
+    CALL(gettid), CALL(tgkill), CALL(rt_sigprocmask), CALL(writev),
 #ifndef __GLIBC__
     /* musl: accept for accept4(2) without flags; tkill for a signal to a
        thread, and in a crash; membarrier before the first thread */
-    CALL(accept),
-    CALL(tkill),
-    CALL(membarrier),
+    CALL(accept), CALL(tkill), CALL(membarrier),
 #endif
-    {0},
-};
+    CALLS_END};
 
 void ops_print_calls(const struct call *calls) {
     for (const struct call *call = common; call->name != NULL; call++)

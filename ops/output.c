@@ -160,17 +160,15 @@ static int start_writer(int descriptor) {
 }
 
 int output_start_writers(void) {
-    struct log_limit once = {0};
-
     for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
         if (!outputs[i].needs_writer || start_writer(i) >= 0)
             continue;
         if (errno != EAGAIN)
             return -1;
-        log_limited(&once,
-                    "cannot start a log writer (%s), so a slow disk may delay "
-                    "responses; allow more processes",
-                    strerror(errno));
+        log_line(NULL,
+                 "cannot start a log writer (%s), so a slow disk may delay "
+                 "responses; allow more processes",
+                 strerror(errno));
         break; /* the second one could not be started, either */
     }
     return 0;
@@ -193,14 +191,12 @@ void ops_end(void) {
 /* ---- Printing ---- */
 
 static void report_killed_writer(int descriptor) {
-    struct log_limit once = {0};
-
     if (!atomic_exchange(&losses[descriptor].killed, true))
-        log_limited(&once,
-                    "the log writer for standard %s was killed: lines may be "
-                    "missing, and a slow disk may delay responses; restart the "
-                    "server",
-                    descriptor == STDOUT_FILENO ? "output" : "error");
+        log_line(NULL,
+                 "the log writer for standard %s was killed: lines may be "
+                 "missing, and a slow disk may delay responses; restart the "
+                 "server",
+                 descriptor == STDOUT_FILENO ? "output" : "error");
 }
 
 static ssize_t write_now(int descriptor, const char *text, size_t length) {

@@ -16,8 +16,8 @@
 #include "start.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 
 /* State that all processes share. */
 static struct shortages {
@@ -33,15 +33,11 @@ void shortage_init(void) {
 
 void shortage_report(const char *what) {
     int error = errno;
-    int64_t now = clock_milliseconds();
-    char reason[128];
 
-    snprintf(reason, sizeof reason, "%s (%s)", what, strerror(error));
-    atomic_store(&shared->host.until, now + SHORTAGE);
-    if (log_count_message(&shared->host.log, reason, strlen(reason), now))
-        log_limited(&shared->host.log,
-                    "out of %s; clients wait or are rejected; raise the limit",
-                    reason);
+    atomic_store(&shared->host.until, clock_milliseconds() + SHORTAGE);
+    log_limited(&shared->host.log,
+                "out of %s (%s); clients wait or are rejected; raise the limit",
+                what, strerror(error));
     errno = error;
 }
 
@@ -58,23 +54,15 @@ bool redis_is_scarce(int64_t now) {
            atomic_load_explicit(&shared->redis.until, memory_order_relaxed);
 }
 
-static void report(const struct redis_server *server, const char *what,
-                   struct view reason, const char *advice, int64_t now) {
-    char text[200];
-
-    snprintf(text, sizeof text, "%.*s; %s",
-             (int)(reason.length < 99 ? reason.length : 99), reason.data,
-             advice);
-    redis_log(server, &shared->redis.log, what, view_of(text), now);
-}
-
 bool redis_report_rejection(const struct redis_server *server,
                             const struct resp_reply *reply, int64_t now) {
     if (reply->type != RESP_ERROR ||
         !view_starts_with(reply->text, VIEW("ERR max number of clients")))
         return false;
-    report(server, "rejected a connection", reply->text, "raise its maxclients",
-           now);
+    log_limited(&shared->redis.log,
+                "Redis at %s rejected a connection: %.*s; raise its maxclients",
+                server->text, (int)MIN(reply->text.length, 99),
+                reply->text.data);
     atomic_store(&shared->redis.until, now + REDIS_SCARCE);
     redis_report_reply(server, now); /* the rejection is a reply, too */
     return true;
@@ -104,8 +92,9 @@ bool redis_report_shortage(const struct redis_server *server, int64_t now) {
 
     if (advice == NULL)
         return false;
-    report(server, "cannot be connected to", view_of(strerror(error)), advice,
-           now);
+    log_limited(&shared->redis.log,
+                "Redis at %s cannot be connected to: %s; %s", server->text,
+                strerror(error), advice);
     if (error == EADDRNOTAVAIL || error == ENFILE)
         atomic_store(&shared->redis.until, now + REDIS_SCARCE);
     return true;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts requests, for all processes of a server, and prints the sums. */
-#include "app/exchange.h"
-#include "ops.h"
-#include "process/shared.h"
+#include "net/server.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -103,8 +101,9 @@ static void print_workers(const struct counters *counters, size_t workers,
     free(requests);
 }
 
-void statistics_print(const struct counters *counters, size_t workers,
-                      enum statistics_workers detail, FILE *stream) {
+void statistics_print(const struct server *server, FILE *stream) {
+    const struct counters *counters = server->counters;
+    size_t workers = server->options.workers;
     uint64_t requests = 0, bytes = 0, responses[6] = {0};
 
     for (size_t i = 0; i < workers; i++) {
@@ -118,9 +117,10 @@ void statistics_print(const struct counters *counters, size_t workers,
         fprintf(stream, "  %zuxx %" PRIu64, digit, responses[digit]);
     fprintf(stream, "\nbytes         %" PRIu64 "\n", bytes);
     print_resources(requests, stream);
-    if (detail != NO_WORKERS)
-        print_workers(counters, workers, stream);
-    for (size_t i = 0; detail == EACH_WORKER && i < workers; i++)
+    if (!server->architecture->has_workers)
+        return;
+    print_workers(counters, workers, stream);
+    for (size_t i = 0; server->options.each_worker && i < workers; i++)
         fprintf(stream, "worker %-5zu  %" PRIu64 "\n", i + 1,
                 counters[i].requests);
 }

@@ -90,9 +90,9 @@ static void take_back(struct redis_pool *pool, struct child *child) {
     child->client = NULL;
     if (client == NULL)
         return;
-    if (child->final_state == LOAN_BROKEN)
+    if (child->final_state == PIPELINE_CLOSED)
         redis_client_close(client);
-    if (child->final_state == LOAN_READY) {
+    if (child->final_state == PIPELINE_OPEN) {
         redis_pipeline_set_idle(&client->pipeline);
         client->used_at = clock_milliseconds();
         redis_client_check_before_use(client); /* when the next child uses it */
@@ -120,7 +120,7 @@ pid_t children_fork(struct children *children, size_t *slot) {
     struct redis_pool *pool = &children->server->redis_pool;
 
     *slot = slot_of(children, 0);
-    children->slots[*slot].final_state = LOAN_BROKEN;
+    children->slots[*slot].final_state = PIPELINE_CLOSED;
     if (children->lends && pool->idle == NULL)
         pool->idle = connect_to_lend(pool->server);
     ++*children->alive; /* before the fork: the child may read it */
@@ -154,8 +154,7 @@ void children_exit(struct children *children, size_t slot) {
     if (!children->lends)
         redis_pool_destroy(pool);
     else if (client != NULL && client->lent)
-        children->slots[slot].final_state =
-            client->pipeline.state == PIPELINE_OPEN ? LOAN_READY : LOAN_UNUSED;
+        children->slots[slot].final_state = client->pipeline.state;
     _exit(EXIT_SUCCESS);
 }
 
@@ -166,14 +165,10 @@ static void log_crash(pid_t child, int status) {
 
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
-    const char *reason = strsignal(WTERMSIG(status));
-    if (log_count_message(&crashes, reason, strlen(reason),
-                          clock_milliseconds()))
-        log_limited(
-            &crashes,
-            "child %d was ended by signal %d (%s); the kernel's log may "
-            "show the reason (dmesg)",
-            (int)child, WTERMSIG(status), reason);
+    log_limited(&crashes,
+                "child %d was ended by signal %d (%s); the kernel's log may "
+                "show the reason (dmesg)",
+                (int)child, WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
 bool children_reap(struct children *children, bool wait, size_t *slot) {

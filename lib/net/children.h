@@ -28,11 +28,9 @@
 struct child {
     pid_t pid;                   /* 0: the slot is free */
     struct redis_client *client; /* lent; NULL: none */
-    enum {
-        LOAN_BROKEN, /* also the value until the child reports another */
-        LOAN_UNUSED,
-        LOAN_READY, /* used, and between two commands */
-    } final_state;
+    /* The state of that connection when the child ended, and between two
+       commands.  PIPELINE_CLOSED: the child was killed, or has closed it. */
+    enum pipeline_state final_state;
 };
 
 struct children {

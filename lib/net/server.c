@@ -76,15 +76,13 @@ static void limit_workers(struct server *server) {
     size_t wanted = server->options.workers;
     size_t room =
         limit_by_memory(wanted, 0, server->architecture->worker_memory);
-    struct log_limit limit = {0};
 
     server->options.workers = room;
     if (room < wanted)
-        log_limited(
-            &limit,
-            "memory for %zu of %zu workers only; raise the memory limit, "
-            "or give fewer --workers",
-            room, wanted);
+        log_line(NULL,
+                 "memory for %zu of %zu workers only; raise the memory limit, "
+                 "or give fewer --workers",
+                 room, wanted);
 }
 
 /* Opens all listening sockets: later no port may be bound (ops/confine.c). */
@@ -124,7 +122,7 @@ void server_start(struct server *server,
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) reports no child */
-    stop_init(server->listeners, server->listeners_count);
+    stop_init(server->listeners, &server->listeners_count);
     /* Reads the time zone once; otherwise each child would read it. */
     tzset();
     ops_confine_files(options->confined, options->root, server->redis.port);
@@ -173,13 +171,6 @@ void server_adopt(const struct server *server, int socket,
         set_client_address(client, &from);
 }
 
-static void report_refusal(const struct server *server, const char *reason) {
-    if (log_count_message(server->refusals, reason, strlen(reason),
-                          clock_milliseconds()))
-        log_limited(server->refusals,
-                    "cannot accept clients (%s), and tries again", reason);
-}
-
 /* Returns whether to pause after this errno of accept4(2).  Sets errno to
    EAGAIN if the next call may succeed, or if the server stops. */
 static bool check_accept_error(const struct server *server) {
@@ -201,7 +192,9 @@ static bool check_accept_error(const struct server *server) {
         errno = EAGAIN;
         return false;
     default: /* for example, the filter of a container forbids the call */
-        report_refusal(server, strerror(error));
+        log_limited(server->refusals,
+                    "cannot accept clients (%s), and tries again",
+                    strerror(error));
         errno = error;
         return true;
     }
@@ -235,7 +228,6 @@ void server_take_listener(struct server *server, size_t number) {
             close(server->listeners[i]);
     server->listener = server->listeners[0] = server->listeners[number];
     server->listeners_count = 1;
-    stop_set_listeners_count(1);
 }
 
 /* ---- After each exchange ---- */
@@ -299,17 +291,12 @@ void server_exchange_done(const struct server *server,
 /* ---- The end ---- */
 
 int server_end(struct server *server) {
-    stop_set_listeners_count(0); /* signal handlers use no closed socket */
     redis_pool_destroy(&server->redis_pool);
-    for (size_t i = 0; i < server->listeners_count; i++)
-        close(server->listeners[i]);
+    while (server->listeners_count > 0) /* signal handlers use no closed one */
+        close(server->listeners[--server->listeners_count]);
     free(server->listeners);
     open_notes(server);
-    statistics_print(server->counters, server->options.workers,
-                     !server->architecture->has_workers ? NO_WORKERS
-                     : server->options.each_worker      ? EACH_WORKER
-                                                        : WORKERS_SUMMARY,
-                     server->notes);
+    statistics_print(server, server->notes);
     print_notes(server);
     ops_end();
     app_close(&server->app);

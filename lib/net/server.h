@@ -28,7 +28,7 @@ struct server {
     struct log_limit *refusals; /* errors of accept4(2), for all processes */
     int listener;               /* where this process accepts */
     int *listeners;             /* all of them: one, or one for each worker */
-    size_t listeners_count;
+    _Atomic size_t listeners_count;
     FILE *notes; /* writes to `text`, which is printed */
     char *text;
     size_t text_length;

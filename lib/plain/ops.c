@@ -4,10 +4,7 @@
  * without ops/.  The heading of each section says what differs from ops/.
  */
 #include "ops.h"
-#include "app/exchange.h"
-#include "net/redis/redis.h"
-#include "process/log.h"
-#include "process/shared.h"
+#include "net/server.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -50,10 +47,9 @@ size_t limit_by_memory(size_t most, size_t each, size_t real) {
 }
 
 void shortage_report(const char *what) {
-    struct log_limit none = {0};
     int error = errno;
 
-    log_limited(&none, "out of %s (%s)", what, strerror(error));
+    log_line(NULL, "out of %s (%s)", what, strerror(error));
     errno = error;
 }
 
@@ -139,12 +135,11 @@ void statistics_count(struct counters *counters,
     atomic_fetch_add_explicit(&counters->requests, 1, memory_order_relaxed);
 }
 
-void statistics_print(const struct counters *counters, size_t workers,
-                      enum statistics_workers detail, FILE *stream) {
+void statistics_print(const struct server *server, FILE *stream) {
     uint64_t requests = 0;
 
-    for (size_t i = 0; i < workers; i++)
-        requests += counters[i].requests;
+    for (size_t i = 0; i < server->options.workers; i++)
+        requests += server->counters[i].requests;
     fprintf(stream, "requests      %" PRIu64 "\n", requests);
 }
 

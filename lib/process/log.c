@@ -13,26 +13,25 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns a hash of the bytes (FNV-1a), never 0. */
-static uint32_t hash_of(const char *bytes, size_t length) {
+/* Returns a hash of the text (FNV-1a), never 0. */
+static uint32_t hash_of(const char *text) {
     uint32_t hash = 2166136261U;
 
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)bytes[i]) * 16777619U;
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * 16777619U;
     return hash | 1;
 }
 
-bool log_count_message(struct log_limit *limit, const char *reason,
-                       size_t length, int64_t now) {
-    uint32_t hash = hash_of(reason, length);
+/* Is the text one that was not logged in this LOG_INTERVAL? */
+static bool is_new(struct log_limit *limit, const char *text) {
+    uint32_t hash = hash_of(text);
 
-    atomic_fetch_add(&limit->suppressed, 1);
-    if (clock_claim(&limit->next_at, now, LOG_INTERVAL))
-        for (int i = 0; i < LOG_REASONS; i++)
-            atomic_store(&limit->reasons[i], 0);
-    for (int i = 0; i < LOG_REASONS; i++) {
+    if (clock_claim(&limit->next_at, clock_milliseconds(), LOG_INTERVAL))
+        for (int i = 0; i < LOG_TEXTS; i++)
+            atomic_store(&limit->texts[i], 0);
+    for (int i = 0; i < LOG_TEXTS; i++) {
         uint32_t logged = 0;
-        if (atomic_compare_exchange_strong(&limit->reasons[i], &logged, hash))
+        if (atomic_compare_exchange_strong(&limit->texts[i], &logged, hash))
             return true;
         if (logged == hash)
             return false;
@@ -40,10 +39,22 @@ bool log_count_message(struct log_limit *limit, const char *reason,
     return false;
 }
 
+void log_limited(struct log_limit *limit, const char *format, ...) {
+    char text[1000];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    atomic_fetch_add(&limit->suppressed, 1);
+    if (is_new(limit, text))
+        log_line(limit, "%s", text);
+}
+
 /* The text may have parts from Redis or a client.  Terminals execute control
    characters; some also execute bytes above ASCII (C1, also in UTF-8). */
-void log_limited(struct log_limit *limit, const char *format, ...) {
-    unsigned times = atomic_exchange(&limit->suppressed, 0);
+void log_line(struct log_limit *limit, const char *format, ...) {
+    unsigned times = limit == NULL ? 0 : atomic_exchange(&limit->suppressed, 0);
     char text[1000], count[64] = "", line[1200];
     va_list arguments;
 

@@ -18,21 +18,20 @@ server_fatal(const char *format, ...);
    If several processes may log the message, it is in memory that they share.
    Messages that come too soon are only counted. */
 struct log_limit {
-    _Atomic int64_t next_at; /* when a logged reason may be logged again */
+    _Atomic int64_t next_at; /* when a logged text may be logged again */
     _Atomic unsigned suppressed;
-    _Atomic uint32_t reasons[LOG_REASONS]; /* hashes of logged ones; 0: none */
+    _Atomic uint32_t texts[LOG_TEXTS]; /* hashes of logged ones; 0: none */
 };
 
-/* Counts a message that may be repeated for days, with a reason of `length`
-   bytes.  Returns true if the message must be logged.  In a LOG_INTERVAL each
-   reason is logged once, and at most LOG_REASONS different reasons. */
-bool log_count_message(struct log_limit *limit, const char *reason,
-                       size_t length, int64_t now);
-
-/* Prints one line on standard error: the program's name, the text, and the
-   number of messages with any reason since the last line, if it is above 1.
-   Bytes of the text that are not printable ASCII become question marks. */
+/* Logs a message that may be repeated for days.  In a LOG_INTERVAL each text is
+   logged once, and at most LOG_TEXTS different texts. */
 __attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
                                                        const char *format, ...);
+
+/* Prints one line on standard error: the program's name, the text, and the
+   number of messages since the last line, if it is above 1 (NULL: no number).
+   Bytes of the text that are not printable ASCII become question marks. */
+__attribute__((format(printf, 2, 3))) void log_line(struct log_limit *limit,
+                                                    const char *format, ...);
 
 #endif

@@ -19,7 +19,7 @@ static struct {
     _Atomic bool stopping;
     _Atomic int64_t out_of_time_at;
     const int *listeners; /* the first: where this process accepts */
-    size_t count;
+    const _Atomic size_t *count;
     pid_t owner; /* the process that made the listening sockets, and forks */
     _Atomic bool *stop_all; /* the owner has received a stop signal; shared: a
                                child may read it before its own signal */
@@ -50,7 +50,7 @@ static void on_stop(int signal_number) {
     if (getpid() == stop.owner) {
         *stop.stop_all = true;
         /* No further clients may join the backlog. */
-        for (size_t i = 0; i < stop.count; i++)
+        for (size_t i = 0; i < *stop.count; i++)
             listen(stop.listeners[i], 0);
     }
     setitimer(ITIMER_REAL, &timer, NULL);
@@ -79,11 +79,7 @@ void stop_wake_parent(void) {
         kill(stop.owner, SIGALRM);
 }
 
-void stop_set_listeners_count(size_t count) {
-    stop.count = count;
-}
-
-void stop_init(const int *listeners, size_t count) {
+void stop_init(const int *listeners, const _Atomic size_t *count) {
     sigset_t none;
 
     stop.listeners = listeners;
@@ -115,7 +111,7 @@ bool server_shut_if_drained(void) {
 
     if (!stop.stopping)
         return false;
-    for (size_t i = 0; i < stop.count; i++)
+    for (size_t i = 0; i < *stop.count; i++)
         if (has_backlog_at(stop.listeners[i]))
             drained = false;
         else if (*stop.stop_all)

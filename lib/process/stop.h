@@ -26,11 +26,9 @@
 
 /* Makes SIGINT, SIGTERM and SIGHUP stop the server.  The process that calls
    this, before any fork, owns the listening sockets; the array must stay valid.
-   The function server_has_backlog() checks the first socket. */
-void stop_init(const int *listeners, size_t count);
-
-/* From now on only the first `count` sockets of the array are used. */
-void stop_set_listeners_count(size_t count);
+   Only the first *count sockets are used, and server_has_backlog() checks the
+   first one. */
+void stop_init(const int *listeners, const _Atomic size_t *count);
 
 bool stop_parent_is_alive(void); /* in a worker */
 void stop_wake_parent(void);     /* in a worker: ends the parent's sleep */

@@ -6,7 +6,7 @@
  * Commands are sent one after the other, without waiting for replies.  Redis
  * answers in the same order: the first reply is for the first waiter.  All
  * clients of an event loop share a pipeline.  The servers 01 to 05 send one
- * command at a time (client.h), with calls that sleep.
+ * command at a time (pool.h), with calls that sleep.
  */
 #ifndef NET_REDIS_PIPELINE_H
 #define NET_REDIS_PIPELINE_H
@@ -33,7 +33,7 @@ struct redis_pipeline {
      *        |                    PAUSES <------- rejected ----+
      *        +---- failed, in any state
      */
-    enum {
+    enum pipeline_state {
         PIPELINE_CLOSED,
         PIPELINE_CONNECTS,
         PIPELINE_PAUSES,

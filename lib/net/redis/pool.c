@@ -2,12 +2,146 @@
 #include "net/redis/pool.h"
 
 #include "config.h"
+#include "ops.h"
 #include "process/clock.h"
 #include "process/stop.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/param.h>
 #include <utlist.h>
+
+/* ---- One connection ---- */
+
+struct redis_client *redis_client_create(const struct redis_server *server) {
+    struct redis_client *client = calloc(1, sizeof *client);
+
+    if (client == NULL)
+        return NULL;
+    redis_pipeline_init(&client->pipeline, server, NULL);
+    client->pipeline.room = 4096;
+    return client;
+}
+
+void redis_client_destroy(struct redis_client *client) {
+    redis_client_close(client);
+    free(client);
+}
+
+/* Counts a long reply's memory.  Returns false if the budget is exhausted. */
+static bool count_reply(struct redis_client *client) {
+    return budget_count(&client->counted, client->pipeline.input.capacity,
+                        LARGE_RESPONSE);
+}
+
+void redis_client_close(struct redis_client *client) {
+    redis_pipeline_close(&client->pipeline);
+    (void)count_reply(client); /* which cannot fail now */
+    client->lent = false;
+}
+
+/* Frees the memory of a long reply, which is no longer needed. */
+static void drop_reply(struct redis_client *client) {
+    struct redis_pipeline *redis = &client->pipeline;
+
+    if (client->counted == 0 || redis->input.length > redis->taken)
+        return;
+    buffer_free(&redis->input);
+    redis->taken = 0;
+    (void)count_reply(client);
+}
+
+void redis_client_check_before_use(struct redis_client *client) {
+    client->used_at -= REDIS_CHECK_AFTER;
+}
+
+/* Redis may have closed a connection that was idle.  If another connection has
+   failed meanwhile, Redis may have closed all. */
+static bool is_stale(const struct redis_client *client) {
+    const struct redis_pipeline *redis = &client->pipeline;
+    char byte;
+
+    if (clock_milliseconds() - client->used_at < REDIS_CHECK_AFTER &&
+        client->used_at > redis->server->shared->failed_at)
+        return false;
+    ssize_t count =
+        recv(redis->source.descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    /* The connection is closed, has an error, or has unrequested bytes. */
+    return count >= 0 || errno != EAGAIN;
+}
+
+/* The first call of a new socket sleeps until it is connected. */
+static void make_blocking(int descriptor) {
+    struct timeval longest = timeval_of(REDIS_SLEEP);
+
+    if (setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &longest,
+                   sizeof longest) == 0 &&
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &longest,
+                   sizeof longest) == 0)
+        (void)fcntl(descriptor, F_SETFL,
+                    fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+}
+
+/* Sends the rest of the command, then receives bytes; each step may sleep for
+   REDIS_SLEEP.  After the deadline the call continues only if bytes had already
+   come, because the server may have been suspended (SIGSTOP).  If they belong
+   to an oversized reply, the call fails. */
+static void continue_call(struct redis_pipeline *redis) {
+    bool late = redis->deadline <= clock_milliseconds();
+    int flags = late ? MSG_DONTWAIT : 0;
+
+    if (redis->state == PIPELINE_CONNECTS)
+        make_blocking(redis->source.descriptor);
+    redis_pipeline_flush(redis, flags, clock_milliseconds());
+    /* If Redis accepts no more bytes, its last message may give the reason. */
+    if (redis_pipeline_unsent(redis).length > 0)
+        flags = MSG_DONTWAIT;
+    bool received = redis_pipeline_fill(redis, flags, clock_milliseconds());
+    if (!received) /* perhaps because of a signal */
+        (void)server_shut_if_drained();
+    if (late && !(received && !redis->scan.skips))
+        redis_pipeline_check(redis, clock_milliseconds());
+}
+
+enum redis_outcome {
+    REDIS_REPLIED,
+    REDIS_REJECTED, /* no free connection: try again after a RETRY_DELAY */
+    REDIS_FAILED,   /* down or slow, or its connection broke */
+};
+
+/* Connecting, the login and the reply have one time limit together, because a
+   worker waits for them.  After a rejection the call returns at once: another
+   thread may return a connection. */
+static enum redis_outcome redis_client_call(struct redis_client *client,
+                                            struct view command,
+                                            struct resp_reply *reply) {
+    struct redis_pipeline *redis = &client->pipeline;
+    int64_t begun = clock_milliseconds();
+
+    if (redis_client_is_open(client) && is_stale(client))
+        redis_client_close(client);
+    if (!redis_pipeline_append(redis, command, NULL, begun))
+        return REDIS_FAILED;
+    while (redis_client_is_open(client) && !server_is_out_of_time()) {
+        redis->deadline = MIN(redis->deadline, begun + REDIS_REPLY_TIMEOUT);
+        continue_call(redis);
+        client->used_at = clock_milliseconds();
+        if (!count_reply(client)) {
+            redis_report_failure(redis->server, VIEW("no memory for its reply"),
+                                 client->used_at);
+            break;
+        }
+        if (redis_pipeline_next(redis, reply, client->used_at))
+            return REDIS_REPLIED;
+    }
+    bool rejected = redis->state == PIPELINE_PAUSES;
+    redis_client_close(client); /* the command is dropped, too */
+    return rejected ? REDIS_REJECTED : REDIS_FAILED;
+}
+
+/* ---- The pool ---- */
 
 void redis_pool_init(struct redis_pool *pool,
                      const struct redis_server *server) {
@@ -82,7 +216,7 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     int64_t now = clock_milliseconds();
     bool keep = redis_client_is_open(client);
 
-    redis_client_drop_reply(client);
+    drop_reply(client);
     pthread_mutex_lock(&pool->lock);
     mark_connected(pool, client);
     if (keep && redis_is_scarce(now))

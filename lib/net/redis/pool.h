@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The Redis connections of a process, each lent for as long as it is needed.
+ * Connections to Redis for callers that may sleep (01 to 05), and the pool of a
+ * process, which lends each connection for as long as it is needed.
  *
  * The connection returned last is lent first, because its data is still in the
  * processor's cache.  The number of threads that connect at the same time is
@@ -11,9 +12,19 @@
 #ifndef NET_REDIS_POOL_H
 #define NET_REDIS_POOL_H
 
-#include "net/redis/client.h"
+#include "net/redis/pipeline.h"
 
 #include <pthread.h>
+
+/* One connection. */
+struct redis_client {
+    struct redis_pipeline pipeline; /* of one command at a time */
+    bool lent;                      /* by a parent process, which has it, too */
+    bool fresh;                     /* never returned to the pool yet */
+    int64_t used_at;                /* clock_milliseconds() of the last use */
+    size_t counted;            /* memory of a long reply, see budget_count() */
+    struct redis_client *next; /* in a pool */
+};
 
 struct redis_pool {
     const struct redis_server *server;
@@ -33,9 +44,12 @@ void redis_pool_destroy(struct redis_pool *pool); /* when none is lent */
 struct redis_client *redis_pool_borrow(struct redis_pool *pool);
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
-/* Sends a command and sleeps until its reply is there: redis_client_call().
-   Returns false if Redis fails, or has no free connection.  The call may
-   replace *client by a connection that another thread has returned. */
+/* Sends a command, and sleeps until its reply is whole.  Connects first if that
+   is needed.  All this takes about REDIS_REPLY_TIMEOUT at most.  If no reply
+   comes, closes the connection, because a late reply would be taken for the
+   next one.  Returns false if Redis fails, or has no free connection.  The call
+   may replace *client by a connection that another thread has returned.  The
+   reply points into the client and is valid until the next call. */
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 
@@ -43,5 +57,20 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
    are scarce, otherwise each that was idle for REDIS_IDLE.  Call this function
    after a signal has woken the process, and after the process was idle. */
 void redis_pool_close_idle(struct redis_pool *pool);
+
+/* Makes the next call check first, with a system call, whether a surplus reply
+   has come: otherwise the call would take that reply for its own. */
+void redis_client_check_before_use(struct redis_client *client);
+
+/* Ends the connection, for all processes that share it. */
+void redis_client_close(struct redis_client *client);
+
+/* Returns a client that is not connected yet; NULL: out of memory. */
+struct redis_client *redis_client_create(const struct redis_server *server);
+void redis_client_destroy(struct redis_client *client); /* closes it */
+
+static inline bool redis_client_is_open(const struct redis_client *client) {
+    return client->pipeline.source.descriptor >= 0;
+}
 
 #endif

@@ -13,6 +13,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -186,17 +187,9 @@ unsigned redis_append_handshake(const struct redis_server *server,
 
 /* ---- The state that all processes share, and the log ---- */
 
-static void log_message(const struct redis_server *server,
-                        struct log_limit *limit, const char *what,
-                        struct view why) {
-    log_limited(limit, "Redis at %s %s: %.*s", server->text, what,
-                (int)(why.length < 200 ? why.length : 200), why.data);
-}
-
-void redis_log(const struct redis_server *server, struct log_limit *limit,
-               const char *what, struct view why, int64_t now) {
-    if (log_count_message(limit, why.data, why.length, now))
-        log_message(server, limit, what, why);
+/* Returns the length of a text for the log, in the type of printf(3). */
+static int length_of(struct view text) {
+    return (int)MIN(text.length, 200);
 }
 
 bool redis_claim_attempt(const struct redis_server *server, int64_t now) {
@@ -212,8 +205,9 @@ bool redis_replied_recently(const struct redis_server *server, int64_t begun) {
 void redis_report_failure(const struct redis_server *server, struct view reason,
                           int64_t now) {
     atomic_store(&server->shared->failed_at, now);
-    redis_log(server, &server->shared->failure, "failed on one connection",
-              reason, now);
+    log_limited(&server->shared->failure,
+                "Redis at %s failed on one connection: %.*s", server->text,
+                length_of(reason), reason.data);
 }
 
 /* Called at each failed attempt.  A message that comes too soon after the last
@@ -234,16 +228,20 @@ bool redis_report_down(const struct redis_server *server, struct view reason,
     if (!atomic_load(&shared->logged_down) &&
         clock_claim(&shared->unavailable.next_at, now, REDIS_LOG_INTERVAL)) {
         atomic_store(&shared->logged_down, true);
-        log_message(server, &shared->unavailable, "is unavailable", reason);
+        log_line(&shared->unavailable, "Redis at %s is unavailable: %.*s",
+                 server->text, length_of(reason), reason.data);
     }
     return true;
 }
 
 void redis_report_unexpected(const struct redis_server *server,
                              const struct resp_reply *reply) {
-    redis_log(server, &server->shared->unexpected, "gives an unexpected reply",
-              reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
-              clock_milliseconds());
+    struct view text =
+        reply->type == RESP_ERROR ? reply->text : VIEW("of another type");
+
+    log_limited(&server->shared->unexpected,
+                "Redis at %s gives an unexpected reply: %.*s", server->text,
+                length_of(text), text.data);
 }
 
 void redis_count_missed(const struct redis_server *server, size_t requests) {
@@ -260,10 +258,9 @@ void redis_report_reply(const struct redis_server *server, int64_t now) {
     if (atomic_load_explicit(&shared->down, memory_order_relaxed))
         atomic_store(&shared->down, false);
     if (atomic_load_explicit(&shared->logged_down, memory_order_relaxed) &&
-        clock_claim(&shared->available.next_at, now, REDIS_LOG_INTERVAL) &&
+        clock_claim(&shared->log_back_at, now, REDIS_LOG_INTERVAL) &&
         atomic_exchange(&shared->logged_down, false))
-        log_limited(&shared->available,
-                    "Redis at %s is back; %zu requests were "
-                    "answered without it",
-                    server->text, atomic_exchange(&shared->unanswered, 0));
+        log_line(NULL,
+                 "Redis at %s is back; %zu requests were answered without it",
+                 server->text, atomic_exchange(&shared->unanswered, 0));
 }

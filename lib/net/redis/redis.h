@@ -23,7 +23,8 @@ struct redis_shared {
     _Atomic int64_t retry_at;   /* the next attempt while Redis is down */
     _Atomic int64_t replied_at; /* the last reply to any process; 0: none yet */
     _Atomic int64_t failed_at;  /* the last failure of one connection */
-    struct log_limit unavailable, available, failure, unexpected; /* messages */
+    _Atomic int64_t log_back_at; /* when "is back" may be logged again */
+    struct log_limit unavailable, failure, unexpected; /* messages */
 };
 
 struct redis_server {
@@ -76,9 +77,6 @@ void redis_report_failure(const struct redis_server *server, struct view reason,
 /* Redis has rejected a command, or its reply cannot be used. */
 void redis_report_unexpected(const struct redis_server *server,
                              const struct resp_reply *reply);
-/* Logs a state that may last for days; see log_count_message(). */
-void redis_log(const struct redis_server *server, struct log_limit *limit,
-               const char *what, struct view why, int64_t now);
 /* Counts requests that were answered without Redis, for the log. */
 void redis_count_missed(const struct redis_server *server, size_t requests);
 /* Reports that Redis has replied. */

@@ -220,7 +220,7 @@ def test_each_reason_is_logged(start: Start) -> None:
     number of reasons is limited, because Redis may send a new one each time."""
     numbers = itertools.count()
     script = replying(lambda words: b"-ERR reason %d\r\n" % (next(numbers) // 2))
-    most = limit("LOG_REASONS")
+    most = limit("LOG_TEXTS")
     with FalseRedis(script) as false:
         server = start("--workers", "2", redis=false.url)
         assert server.statuses("/go/name", 2 * most + 10) == {502: 2 * most + 10}

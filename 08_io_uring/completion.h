@@ -21,8 +21,7 @@
  * A receive operation needs no memory in advance: the kernel takes a buffer
  * when bytes come, so ten thousand idle connections need no buffer.
  */
-#ifndef COMPLETION_H
-#define COMPLETION_H
+#pragma once
 
 #include "ring_redis.h"
 
@@ -54,5 +53,3 @@ void completion_end_round(struct loop *loop);
 bool completion_keep_running(const struct loop *loop);
 
 void completion_free(struct loop *loop);
-
-#endif

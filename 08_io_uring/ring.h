@@ -9,8 +9,7 @@
  *
  * Further rings hold buffers: the kernel takes a buffer when bytes come.
  */
-#ifndef RING_H
-#define RING_H
+#pragma once
 
 #if __has_include(<liburing.h>)
 #include <liburing.h>
@@ -69,5 +68,3 @@ void ring_give_back(const struct io_uring_cqe *cqe,
    `timeout` milliseconds at most (-1: without limit).  When the call returns,
    the kernel has read every entry. */
 void ring_wait(struct ring *ring, int timeout);
-
-#endif

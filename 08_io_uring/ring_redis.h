@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The connection to Redis on the ring: one operation receives all replies, and
    in each loop iteration at most one operation sends commands. */
-#ifndef RING_REDIS_H
-#define RING_REDIS_H
+#pragma once
 
 #include "net/evented.h"
 #include "ring.h"
@@ -48,5 +47,3 @@ void ring_redis_begin(struct ring_redis *redis);
 /* Handles the completion of an operation for Redis. */
 void ring_redis_completed(struct ring_redis *redis,
                           const struct io_uring_cqe *cqe);
-
-#endif

@@ -19,8 +19,7 @@
  *
  * Only one coroutine at a time may wait for the same descriptor.
  */
-#ifndef COROUTINES_COROUTINE_H
-#define COROUTINES_COROUTINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -120,5 +119,3 @@ void coroutines_next_round(void);
 /* Deletes the data of a descriptor that will be closed.  The close also removes
    the descriptor from the epoll set. */
 void coroutine_forget(int descriptor);
-
-#endif

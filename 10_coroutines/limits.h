@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The limits of coroutines; see lib/config.h. */
-#ifndef COROUTINES_LIMITS_H
-#define COROUTINES_LIMITS_H
+#pragma once
 
 #include "config.h"
 
@@ -32,5 +31,3 @@
 #define STACKS_AT_ONCE   256
 /* The number of sending calls after which a coroutine lets the others run. */
 #define SENDS_AT_ONCE    4
-
-#endif

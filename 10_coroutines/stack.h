@@ -20,8 +20,7 @@
  *
  * Only one thread may use these functions.
  */
-#ifndef COROUTINES_STACK_H
-#define COROUTINES_STACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ void stack_switch(struct stack *from, struct stack *to, bool last);
 /* Call it after the last switch away from the stack, before its memory is
    unmapped or prepared again. */
 void stack_free(struct stack *stack);
-
-#endif

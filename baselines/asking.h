@@ -7,8 +7,7 @@
  * order of the commands, so each reply belongs to the client that has waited
  * longest.
  */
-#ifndef BASELINE_ASKING_H
-#define BASELINE_ASKING_H
+#pragma once
 
 #include "baseline.h"
 
@@ -88,5 +87,3 @@ static inline void loop_take_replies(size_t got) {
     loop.replies_length -= at;
     memmove(loop.replies, loop.replies + at, loop.replies_length);
 }
-
-#endif

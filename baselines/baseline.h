@@ -15,8 +15,7 @@
  * The listening socket is like that of the servers: it has the same backlog,
  * and the same options except the timeouts.
  */
-#ifndef BASELINE_H
-#define BASELINE_H
+#pragma once
 
 #include "config.h"
 #include "redis.h"
@@ -292,5 +291,3 @@ static inline void baseline_start(struct baseline *baseline, int argc,
     baseline->listener = baseline_listen(address, port);
     baseline_print_url(baseline->listener);
 }
-
-#endif

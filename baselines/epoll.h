@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared code of the baselines with epoll (07, 09): the loop. */
-#ifndef BASELINE_EPOLL_H
-#define BASELINE_EPOLL_H
+#pragma once
 
 #include "evented.h"
 
@@ -56,5 +55,3 @@ __attribute__((noreturn)) static void loop_run(void) {
         loop_send_redis();
     }
 }
-
-#endif

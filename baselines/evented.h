@@ -9,8 +9,7 @@
  * reply comes.  Until then poll() or epoll_wait() reports the client in each
  * iteration, and the loop never sleeps.
  */
-#ifndef BASELINE_EVENTED_H
-#define BASELINE_EVENTED_H
+#pragma once
 
 #include "asking.h"
 
@@ -103,5 +102,3 @@ static inline void loop_send_redis(void) {
     }
     loop.commands_length = 0;
 }
-
-#endif

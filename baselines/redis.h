@@ -10,8 +10,7 @@
  * error is a reply like any other: after a measurement, check in Redis that the
  * right commands were executed.
  */
-#ifndef BASELINE_REDIS_H
-#define BASELINE_REDIS_H
+#pragma once
 
 #include <errno.h>
 #include <netdb.h>
@@ -170,5 +169,3 @@ static inline void baseline_ask(const struct baseline_redis *redis,
     for (size_t i = 0; i < redis->asks.count; i++)
         baseline_round_trip(connection, &redis->asks.list[i]);
 }
-
-#endif

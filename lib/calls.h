@@ -4,8 +4,7 @@
  * only some servers need after their start.  ops/confine.c lists the calls that
  * all servers need, and forbids all other calls.
  */
-#ifndef CALLS_H
-#define CALLS_H
+#pragma once
 
 #include <features.h> /* __GLIBC__ */
 #include <sys/syscall.h>
@@ -53,5 +52,3 @@ struct call {
 /* The calls that create a thread: clone3 since glibc 2.34, clone before.  With
    the first thread the C library installs a signal handler. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)
-
-#endif

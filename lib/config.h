@@ -6,8 +6,7 @@
  * All servers use the same limits, so that measurements compare only the
  * architectures.  Times are in milliseconds, sizes in bytes.
  */
-#ifndef CONFIG_H
-#define CONFIG_H
+#pragma once
 
 /* ---- The cost of one client ---- */
 
@@ -155,5 +154,3 @@
 #define EXCHANGES_AT_ONCE  16
 /* The most bytes of one sendfile(2) call; then other clients are served. */
 #define SENDFILE_AT_ONCE   (128 * 1024)
-
-#endif

@@ -11,8 +11,7 @@
  *
  * For a first reading of lib/ this header is enough; ops/ can be left out.
  */
-#ifndef OPS_H
-#define OPS_H
+#pragma once
 
 #include "calls.h"
 
@@ -158,5 +157,3 @@ bool redis_report_shortage(const struct redis_server *server, int64_t now);
 
 /* Are connections to Redis scarce?  If so, idle connections are closed. */
 bool redis_is_scarce(int64_t now);
-
-#endif

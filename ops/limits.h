@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The limits of ops/, most with a reason; see lib/config.h. */
-#ifndef OPS_LIMITS_H
-#define OPS_LIMITS_H
+#pragma once
 
 #include "config.h"
 
@@ -58,5 +57,3 @@
 /* The time that the log writer sleeps after it has emptied its pipe.  The pipe
    holds 10,000 lines, enough at ten times the rate of the fastest server. */
 #define WRITER_PAUSE   10
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Functions of ops/ that other files of ops/ call. */
-#ifndef OPS_START_H
-#define OPS_START_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ void memory_init(size_t workers);
 /* If there is no memory for that size and RESERVED_MEMORY, prints that and
    exits 1.  So a server that has started can answer. */
 void memory_require(size_t size);
-
-#endif

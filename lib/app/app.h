@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Data that all requests share; the fields do not change after the start. */
-#ifndef APP_APP_H
-#define APP_APP_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -26,5 +25,3 @@ void redirects_free(struct redirect *redirects);
 
 /* Is this path in the table of redirects? */
 bool redirect_exists(const struct app *app, struct view path);
-
-#endif

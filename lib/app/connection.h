@@ -18,8 +18,7 @@
  *
  * The driver may close the socket and call connection_free() in any state.
  */
-#ifndef APP_CONNECTION_H
-#define APP_CONNECTION_H
+#pragma once
 
 #include "app/exchange.h"
 
@@ -121,5 +120,3 @@ int timeout_milliseconds(enum timeout timeout);
 
 /* Does the server wait for the first byte of a request? */
 bool connection_is_idle(const struct connection *connection);
-
-#endif

@@ -21,8 +21,7 @@
  * instead of a RESP_STRING means that the key does not exist.  If Redis is
  * unavailable or its reply has another type, the response is a 503 or 502.
  */
-#ifndef APP_EXCHANGE_H
-#define APP_EXCHANGE_H
+#pragma once
 
 #include "app/response.h"
 #include "proto/http.h"
@@ -92,5 +91,3 @@ bool exchange_changes_data(const struct exchange *exchange);
 
 /* The interim response: a client may wait for it before it sends the body. */
 extern const struct view exchange_continue;
-
-#endif

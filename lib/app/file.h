@@ -4,8 +4,7 @@
  * the folder, also through symbolic links (RESOLVE_BENEATH of openat2(2), since
  * Linux 5.6).  It rejects every absolute link, even one into the folder.
  */
-#ifndef APP_FILE_H
-#define APP_FILE_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -33,5 +32,3 @@ struct file {
 struct file *file_open(int folder, const char *name, const struct stat *status,
                        bool texts);
 void file_close(struct file *file);
-
-#endif

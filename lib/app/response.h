@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* To make a response, start it, add fields, and fill the body: bytes in memory
    or a range of a file.  Starting again drops the unfinished response. */
-#ifndef APP_RESPONSE_H
-#define APP_RESPONSE_H
+#pragma once
 
 #include "app/file.h"
 #include "ops.h"
@@ -73,5 +72,3 @@ void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 
 void response_free(struct response *response); /* leaves an empty response */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of paths and their handlers.  A new page needs a handler (see
    exchange.h), and a row in the table of routes.c. */
-#ifndef APP_ROUTES_H
-#define APP_ROUTES_H
+#pragma once
 
 #include "app/exchange.h"
 
@@ -16,5 +15,3 @@ handler sorted_page;    /* computes, and never waits */
 /* Chooses the handler when the head of the request has come.  Returns false if
    it has made the response itself, so that no handler must be called. */
 bool routes_choose(struct exchange *exchange);
-
-#endif

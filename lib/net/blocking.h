@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Serves one connection at a time with calls that sleep.  01 to 05 differ in
    the processes or threads that call blocking_serve(). */
-#ifndef NET_BLOCKING_H
-#define NET_BLOCKING_H
+#pragma once
 
 #include "net/server.h"
 
@@ -26,5 +25,3 @@ bool blocking_accept(struct server *server, struct client *client);
 
 /* Serves the client until the connection ends, and closes it. */
 void blocking_serve(struct worker *worker, const struct client *client);
-
-#endif

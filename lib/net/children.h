@@ -14,8 +14,7 @@
  * Redis has rejected wakes the parent, and the parent wakes all children.  Only
  * the parent can be sure that a process id is still a child's.
  */
-#ifndef NET_CHILDREN_H
-#define NET_CHILDREN_H
+#pragma once
 
 #include "net/server.h"
 
@@ -76,5 +75,3 @@ void children_stop(struct children *children);
 
 /* Stops all children and waits for them; kills them when time is up. */
 void children_end(struct children *children);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Descriptors that an event loop watches: the listener, clients, Redis. */
-#ifndef NET_EVENT_SOURCE_H
-#define NET_EVENT_SOURCE_H
+#pragma once
 
 #include <poll.h>
 #include <stdbool.h>
@@ -55,5 +54,3 @@ static inline void source_close(const struct event_loop *loop,
     source->descriptor = -1;
     (void)source_watch(loop, source, 0); /* cannot fail: it is closed */
 }
-
-#endif

@@ -5,8 +5,7 @@
  * 06, 07 and 09 which sockets are ready (net/readiness.h), but to 08 which
  * operations are complete.
  */
-#ifndef NET_EVENTED_H
-#define NET_EVENTED_H
+#pragma once
 
 #include "net/redis/pipeline.h"
 #include "net/server.h"
@@ -105,5 +104,3 @@ bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
 /* Passes the next reply, or the failure of Redis, to the first connection of
    the queue.  Returns this connection, to be driven; NULL: no reply yet. */
 struct event_conn *evented_take_reply(struct evented *evented);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The listening socket, and its options. */
-#ifndef NET_LISTENER_H
-#define NET_LISTENER_H
+#pragma once
 
 #include "net/options.h"
 
@@ -14,5 +13,3 @@ int listener_open(const struct options *options);
    wait for a busy worker while others are free.  Another program of the same
    user could now take a share of the port's connections. */
 int listener_open_another(const struct options *options, int first);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line, which all servers have in common. */
-#ifndef NET_OPTIONS_H
-#define NET_OPTIONS_H
+#pragma once
 
 #include "calls.h"
 
@@ -49,5 +48,3 @@ void options_parse(struct options *options,
 
 /* Returns a client's timeout, in milliseconds, divided by --time-scale. */
 int options_time(const struct options *options, int milliseconds);
-
-#endif

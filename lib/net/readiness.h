@@ -9,8 +9,7 @@
  * answered, while all clients wait.  A server of large uncached files would use
  * threads, or io_uring.
  */
-#ifndef NET_READINESS_H
-#define NET_READINESS_H
+#pragma once
 
 #include "net/evented.h"
 
@@ -34,5 +33,3 @@ void readiness_end_round(struct evented *evented);
 bool readiness_keep_running(const struct evented *evented);
 
 void readiness_free(struct evented *evented);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The start and the end of every server, and accepting clients. */
-#ifndef NET_SERVER_H
-#define NET_SERVER_H
+#pragma once
 
 #include "app/app.h"
 #include "app/connection.h"
@@ -78,5 +77,3 @@ void server_exchange_done(const struct server *server,
 
 /* Closes everything, prints the statistics, and returns main's exit status. */
 int server_end(struct server *server);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef NET_TRANSMIT_H
-#define NET_TRANSMIT_H
+#pragma once
 
 #include "app/connection.h"
 
@@ -23,5 +22,3 @@ struct progress {
 /* Makes one system call and returns the milliseconds since the last known
    progress.  (tcpi_bytes_acked of TCP_INFO, since Linux 4.1.) */
 int64_t transmit_stalled(int socket, struct progress *progress, int64_t now);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef PROCESS_CLOCK_H
-#define PROCESS_CLOCK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ static inline struct timeval timeval_of(int64_t milliseconds) {
     return (struct timeval){.tv_sec = milliseconds / 1000,
                             .tv_usec = milliseconds % 1000 * 1000};
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints lines of the log; ends a server that cannot continue. */
-#ifndef PROCESS_LOG_H
-#define PROCESS_LOG_H
+#pragma once
 
 #include "config.h"
 
@@ -33,5 +32,3 @@ __attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
    Bytes of the text that are not printable ASCII become question marks. */
 __attribute__((format(printf, 2, 3))) void log_line(struct log_limit *limit,
                                                     const char *format, ...);
-
-#endif

@@ -4,8 +4,7 @@
  * processes see each write.  If the kernel has no memory, the functions print
  * that and exit 1.  The memory is never freed, because it is needed to the end.
  */
-#ifndef PROCESS_SHARED_H
-#define PROCESS_SHARED_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ void *shared_allocate(size_t size);
 
 /* Returns a separate mapping: it has its own line in /proc/PID/maps. */
 void *shared_allocate_pages(size_t size);
-
-#endif

@@ -18,8 +18,7 @@
  * shutdown(2).  The second kind has sent nothing yet: TCP_DEFER_ACCEPT hides
  * its connection.  A production server is taken out of the load balancer first.
  */
-#ifndef PROCESS_STOP_H
-#define PROCESS_STOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since the stop */
 
 /* Does a connection wait in the backlog?  Makes one system call. */
 bool server_has_backlog(void);
-
-#endif

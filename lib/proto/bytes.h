@@ -4,8 +4,7 @@
  *
  * Neither is a C string: both may hold NUL bytes, and need not end in one.
  */
-#ifndef PROTO_BYTES_H
-#define PROTO_BYTES_H
+#pragma once
 
 #ifdef NDEBUG
 #error "build without -DNDEBUG: it removes the checks of bounds"
@@ -166,5 +165,3 @@ void buffer_consume(struct buffer *buffer, size_t count); /* at the front */
 void buffer_clear(struct buffer *buffer);                 /* keeps the memory */
 void buffer_free(struct buffer *buffer); /* leaves a valid empty buffer */
 struct view buffer_view(const struct buffer *buffer);
-
-#endif

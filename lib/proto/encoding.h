@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Decodes escapes such as %2F, paths, fields of forms, and UTF-8. */
-#ifndef PROTO_ENCODING_H
-#define PROTO_ENCODING_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -32,5 +31,3 @@ size_t utf8_character(struct view text, uint32_t *code);
 
 /* Returns the number of code points, or -1 if the text is not UTF-8. */
 int64_t utf8_count(struct view text);
-
-#endif

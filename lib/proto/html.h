@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Text in HTML; templates, which have placeholders such as $VISITOR_COUNT$. */
-#ifndef PROTO_HTML_H
-#define PROTO_HTML_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -22,5 +21,3 @@ typedef bool template_value(struct buffer *html, struct view name,
    $VISITOR_COUNT$ is shown unchanged.  Unknown names stay as they are. */
 void template_append(struct buffer *html, struct view text,
                      template_value *append_value, const void *values);
-
-#endif

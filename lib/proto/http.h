@@ -13,8 +13,7 @@
  * before a colon is an error.  The length of a body may be given in only one
  * way.
  */
-#ifndef PROTO_HTTP_H
-#define PROTO_HTTP_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -108,5 +107,3 @@ struct http_chunks {
    exceeds BODY_LIMIT or CHUNK_OVERHEAD_LIMIT, otherwise -400. */
 int http_decode_chunks(struct http_chunks *chunks, struct buffer *input,
                        size_t *end);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The values of some header fields: dates, entity tags, byte ranges. */
-#ifndef PROTO_HTTP_FIELDS_H
-#define PROTO_HTTP_FIELDS_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -36,5 +35,3 @@ enum http_range {
    whole file.  *first and *last are set only with HTTP_RANGE_OK. */
 enum http_range http_parse_range(struct view value, uint64_t size,
                                  uint64_t *first, uint64_t *last);
-
-#endif

@@ -7,8 +7,7 @@
  * the bytes that it was parsed from.  The search for the reply's end has a
  * state, so it does not begin again when more bytes come.
  */
-#ifndef PROTO_RESP_H
-#define PROTO_RESP_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -64,5 +63,3 @@ bool resp_next(struct view *items, struct resp_reply *item);
 /* Appends a command: an array of strings, each of any bytes. */
 void resp_append_command(struct buffer *buffer, const struct view *words,
                          size_t count);
-
-#endif

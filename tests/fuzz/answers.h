@@ -2,8 +2,7 @@
 /*
  * Parses the bytes of responses, independently of the code that made them.
  */
-#ifndef FUZZ_ANSWERS_H
-#define FUZZ_ANSWERS_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -28,5 +27,3 @@ struct answer read_answer(struct view bytes, bool is_head);
 struct view answer_field(const struct answer *answer, struct view name);
 
 bool view_contains(struct view view, struct view part);
-
-#endif

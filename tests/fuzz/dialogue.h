@@ -3,8 +3,7 @@
  * A connection and its client, whose actions a script decides, and the bytes
  * that both have sent.
  */
-#ifndef FUZZ_DIALOGUE_H
-#define FUZZ_DIALOGUE_H
+#pragma once
 
 #include "app/app.h"
 #include "app/connection.h"
@@ -54,5 +53,3 @@ void dialogue_step(struct dialogue *dialogue);
 void dialogue_reply(struct dialogue *dialogue, struct view bytes);
 
 void dialogue_free(struct dialogue *dialogue);
-
-#endif

@@ -3,8 +3,7 @@
  * A Redis without a socket, with the commands of the application.  Its replies
  * are correct; the caller may send a false one instead (dialogue.c).
  */
-#ifndef FUZZ_FALSE_REDIS_H
-#define FUZZ_FALSE_REDIS_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -22,5 +21,3 @@ struct false_redis {
 void false_redis_answer(struct false_redis *redis, struct view command,
                         struct buffer *reply, int64_t *visitor,
                         struct buffer *link);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* must(): aborts if a condition is false.  assert(3) might be compiled away. */
-#ifndef FUZZ_MUST_H
-#define FUZZ_MUST_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,5 +12,3 @@ must_fail(const char *file, int line, const char *what) {
     fprintf(stderr, "%s:%d: must hold: %s\n", file, line, what);
     abort();
 }
-
-#endif

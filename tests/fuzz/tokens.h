@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Texts that a script can choose with one byte. */
-#ifndef FUZZ_TOKENS_H
-#define FUZZ_TOKENS_H
+#pragma once
 
 /* Parts of requests, and whole requests. */
 static const char *const tokens[] = {
@@ -81,5 +80,3 @@ static const char *const lies[] = {
     "*1\r\n$3\r\n\xe2\x80\xae\r\n",
 };
 #define LIES (sizeof lies / sizeof lies[0])
-
-#endif

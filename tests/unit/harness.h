@@ -10,8 +10,7 @@
  *     once, in two pieces cut anywhere, byte by byte, and with more bytes after
  *     the message.
  */
-#ifndef UNIT_HARNESS_H
-#define UNIT_HARNESS_H
+#pragma once
 
 #include "proto/bytes.h"
 
@@ -82,5 +81,3 @@ void assert_view_equal(struct view got, struct view expected);
 
 /* Appends a view to the buffer this many times. */
 void append_times(struct buffer *buffer, struct view view, size_t times);
-
-#endif

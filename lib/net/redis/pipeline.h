@@ -8,8 +8,7 @@
  * clients of an event loop share a pipeline.  The servers 01 to 05 send one
  * command at a time (pool.h), with calls that sleep.
  */
-#ifndef NET_REDIS_PIPELINE_H
-#define NET_REDIS_PIPELINE_H
+#pragma once
 
 #include "net/event_source.h"
 #include "net/redis/redis.h"
@@ -120,5 +119,3 @@ void redis_pipeline_watch(struct redis_pipeline *pipeline);
 
 /* Returns the end of the pipeline's wait; INT64_MAX: it does not wait. */
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline);
-
-#endif

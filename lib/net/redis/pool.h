@@ -9,8 +9,7 @@
  * (redis_is_scarce()), a returned connection is kept only for threads that wait
  * for one.
  */
-#ifndef NET_REDIS_POOL_H
-#define NET_REDIS_POOL_H
+#pragma once
 
 #include "net/redis/pipeline.h"
 
@@ -72,5 +71,3 @@ void redis_client_destroy(struct redis_client *client); /* closes it */
 static inline bool redis_client_is_open(const struct redis_client *client) {
     return client->pipeline.source.descriptor >= 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The address of Redis, connecting to it, and whether Redis answers. */
-#ifndef NET_REDIS_H
-#define NET_REDIS_H
+#pragma once
 
 #include "ops.h"
 #include "process/log.h"
@@ -81,5 +80,3 @@ void redis_report_unexpected(const struct redis_server *server,
 void redis_count_missed(const struct redis_server *server, size_t requests);
 /* Reports that Redis has replied. */
 void redis_report_reply(const struct redis_server *server, int64_t now);
-
-#endif

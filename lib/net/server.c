@@ -18,46 +18,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Notes: what is printed at the start and at the end ---- */
-
-/* Collects lines in memory: stdio would lose some if the reader is slow. */
-static void open_notes(struct server *server) {
-    server->notes = open_memstream(&server->text, &server->text_length);
-    if (server->notes == NULL)
-        server_fatal("no memory: %s", strerror(errno));
-}
-
-/* Prints the notes to standard error if standard output is the access log. */
-static void print_notes(struct server *server) {
-    int descriptor = server->options.log ? STDERR_FILENO : STDOUT_FILENO;
-    bool whole = ferror(server->notes) == 0;
-
-    if (fclose(server->notes) != 0 || !whole || server->text == NULL)
-        server_fatal("no memory for the text to print: %s", strerror(ENOMEM));
-    output_text(descriptor, server->text, server->text_length);
-    free(server->text);
+/* Prints text to standard error if standard output is the access log. */
+static void print(const struct server *server, const char *text,
+                  size_t length) {
+    output_text(server->options.log ? STDERR_FILENO : STDOUT_FILENO, text,
+                length);
 }
 
 /* ---- The start ---- */
-
-static void print_banner(const struct server *server) {
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    char host[INET6_ADDRSTRLEN], port[8];
-
-    if (getsockname(server->listener, (struct sockaddr *)&address, &length) <
-            0 ||
-        getnameinfo((struct sockaddr *)&address, length, host, sizeof host,
-                    port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        server_fatal("cannot read the address of the listening socket");
-    bool is_ipv6 = strchr(host, ':') != NULL;
-    fprintf(server->notes,
-            "architecture  %s: %s\npid           %d\nworkers       %zu\n"
-            "url           http://%s%s%s:%s/\n",
-            server->architecture->name, server->architecture->summary,
-            (int)getpid(), server->options.workers, is_ipv6 ? "[" : "", host,
-            is_ipv6 ? "]" : "", port);
-}
 
 /* Changes permanently from root to another user. */
 static void change_user(const char *name) {
@@ -108,7 +76,6 @@ void server_start(struct server *server,
     options_parse(options, architecture, argc, argv);
     ops_start(architecture->has_workers ? options->workers : CHILDREN_LIMIT,
               options->log);
-    open_notes(server);
     redis_parse(&server->redis, options->redis);
     redis_pool_init(&server->redis_pool, &server->redis);
     if (architecture->worker_memory > 0)
@@ -128,15 +95,30 @@ void server_start(struct server *server,
     ops_confine_files(options->confined, options->root, server->redis.port);
 }
 
+/* The address is read first: that call is forbidden later. */
 void server_ready(struct server *server) {
     const struct options *options = &server->options;
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    char host[INET6_ADDRSTRLEN], port[8], banner[1000];
 
-    print_banner(server); /* makes calls that are forbidden later */
+    if (getsockname(server->listener, (struct sockaddr *)&address, &length) <
+            0 ||
+        getnameinfo((struct sockaddr *)&address, length, host, sizeof host,
+                    port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        server_fatal("cannot read the address of the listening socket");
+    bool is_ipv6 = strchr(host, ':') != NULL;
     const char *rights =
         ops_confine_calls(options->confined, server->architecture->calls);
-    fprintf(server->notes, "redis         %s\nconfined      %s\n",
-            server->redis.text, rights);
-    print_notes(server);
+    int size =
+        snprintf(banner, sizeof banner,
+                 "architecture  %s: %s\npid           %d\nworkers       %zu\n"
+                 "url           http://%s%s%s:%s/\nredis         %s\n"
+                 "confined      %s\n",
+                 server->architecture->name, server->architecture->summary,
+                 (int)getpid(), options->workers, is_ipv6 ? "[" : "", host,
+                 is_ipv6 ? "]" : "", port, server->redis.text, rights);
+    print(server, banner, (size_t)size);
 }
 
 /* ---- Accepting ---- */
@@ -290,14 +272,24 @@ void server_exchange_done(const struct server *server,
 
 /* ---- The end ---- */
 
+/* The text is collected in memory: stdio would lose lines if their reader is
+   slow. */
 int server_end(struct server *server) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+
     redis_pool_destroy(&server->redis_pool);
     while (server->listeners_count > 0) /* signal handlers use no closed one */
         close(server->listeners[--server->listeners_count]);
     free(server->listeners);
-    open_notes(server);
-    statistics_print(server, server->notes);
-    print_notes(server);
+    if (stream != NULL)
+        statistics_print(server, stream);
+    if (stream == NULL || fflush(stream) != 0 || ferror(stream) != 0)
+        server_fatal("no memory for the text to print: %s", strerror(ENOMEM));
+    fclose(stream);
+    print(server, text, length);
+    free(text);
     ops_end();
     app_close(&server->app);
     return EXIT_SUCCESS;

@@ -28,9 +28,6 @@ struct server {
     int listener;               /* where this process accepts */
     int *listeners;             /* all of them: one, or one for each worker */
     _Atomic size_t listeners_count;
-    FILE *notes; /* writes to `text`, which is printed */
-    char *text;
-    size_t text_length;
 };
 
 struct client {

@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static _Atomic bool nothing_stops; /* the flag before stop_init() */
-
 /* The state of the signal handlers.  A process has one server. */
 static struct {
     _Atomic bool stopping;
@@ -23,7 +21,7 @@ static struct {
     pid_t owner; /* the process that made the listening sockets, and forks */
     _Atomic bool *stop_all; /* the owner has received a stop signal; shared: a
                                child may read it before its own signal */
-} stop = {.stop_all = &nothing_stops};
+} stop = {.stop_all = &stop.stopping};
 
 /* A socket that was shut down is readable, too, but also reports POLLHUP. */
 static bool has_backlog_at(int listener) {

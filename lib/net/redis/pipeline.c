@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/param.h>
 #include <utlist.h>
 
 #define REDIS_UNEXPECTED                                                       \
@@ -48,9 +49,10 @@ void redis_pipeline_close(struct redis_pipeline *pipeline) {
     buffer_free(&pipeline->input);
 }
 
+/* Redis is down, unless it has replied to any process after `since`. */
 static void fail_server(struct redis_pipeline *pipeline, struct view reason,
-                        int64_t now) {
-    redis_report_down(pipeline->server, reason, pipeline->asked_at, now);
+                        int64_t since, int64_t now) {
+    redis_report_down(pipeline->server, reason, since, now);
     redis_pipeline_close(pipeline);
 }
 
@@ -69,11 +71,12 @@ static void connection_lost(struct redis_pipeline *pipeline, int error,
     struct view reason = error == 0 ? VIEW("it closed the connection")
                                     : view_of(strerror(error));
 
-    if (error == ENOMEM || pipeline->has_replied ||
-        redis_replied_recently(pipeline->server, pipeline->begun_at))
+    if (error == ENOMEM || pipeline->has_replied)
         fail_connection(pipeline, reason, now);
     else
-        fail_server(pipeline, reason, now);
+        fail_server(pipeline, reason,
+                    MIN(pipeline->asked_at, pipeline->begun_at - REDIS_RETRY),
+                    now);
 }
 
 /* No connection is available now.  The pipeline retries after a pause, with the
@@ -336,7 +339,7 @@ static bool accept_reply(struct redis_pipeline *pipeline,
     pipeline->has_replied = true;
     bool login = pipeline->handshake > 0;
     if (login && reply->type != RESP_STATUS) {
-        fail_server(pipeline, reply->text, now);
+        fail_server(pipeline, reply->text, pipeline->asked_at, now);
         return false;
     }
     if (login)
@@ -386,7 +389,8 @@ void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
     else if (pipeline->state == PIPELINE_CONNECTS)
         begin_at_next_address(pipeline, ETIMEDOUT, now);
     else
-        fail_server(pipeline, VIEW("no reply in time"), now);
+        fail_server(pipeline, VIEW("no reply in time"), pipeline->asked_at,
+                    now);
 }
 
 void redis_pipeline_watch(struct redis_pipeline *pipeline) {

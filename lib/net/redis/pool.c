@@ -105,25 +105,19 @@ static void continue_call(struct redis_pipeline *redis) {
         redis_pipeline_check(redis, clock_milliseconds());
 }
 
-enum redis_outcome {
-    REDIS_REPLIED,
-    REDIS_REJECTED, /* no free connection: try again after a RETRY_DELAY */
-    REDIS_FAILED,   /* down or slow, or its connection broke */
-};
-
 /* Connecting, the login and the reply have one time limit together, because a
-   worker waits for them.  After a rejection the call returns at once: another
-   thread may return a connection. */
-static enum redis_outcome redis_client_call(struct redis_client *client,
-                                            struct view command,
-                                            struct resp_reply *reply) {
+   worker waits for them.  If Redis has no free connection, returns false at
+   once, in PIPELINE_PAUSES: another thread may return a connection. */
+static bool redis_client_call(struct redis_client *client, struct view command,
+                              struct resp_reply *reply) {
     struct redis_pipeline *redis = &client->pipeline;
     int64_t begun = clock_milliseconds();
 
-    if (redis_client_is_open(client) && is_stale(client))
+    if (redis->state == PIPELINE_PAUSES ||
+        (redis_client_is_open(client) && is_stale(client)))
         redis_client_close(client);
     if (!redis_pipeline_append(redis, command, NULL, begun))
-        return REDIS_FAILED;
+        return false;
     while (redis_client_is_open(client) && !server_is_out_of_time()) {
         redis->deadline = MIN(redis->deadline, begun + REDIS_REPLY_TIMEOUT);
         continue_call(redis);
@@ -134,11 +128,11 @@ static enum redis_outcome redis_client_call(struct redis_client *client,
             break;
         }
         if (redis_pipeline_next(redis, reply, client->used_at))
-            return REDIS_REPLIED;
+            return true;
     }
-    bool rejected = redis->state == PIPELINE_PAUSES;
-    redis_client_close(client); /* the command is dropped, too */
-    return rejected ? REDIS_REJECTED : REDIS_FAILED;
+    if (redis->state != PIPELINE_PAUSES)
+        redis_client_close(client); /* the command is dropped, too */
+    return false;
 }
 
 /* ---- The pool ---- */
@@ -265,12 +259,12 @@ static void replace_rejected(struct redis_pool *pool,
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply) {
     int64_t deadline = clock_milliseconds() + REDIS_REPLY_TIMEOUT;
-    enum redis_outcome outcome;
+    bool replied;
 
-    while ((outcome = redis_client_call(*client, command, reply)) ==
-               REDIS_REJECTED &&
+    while (!(replied = redis_client_call(*client, command, reply)) &&
+           (*client)->pipeline.state == PIPELINE_PAUSES &&
            clock_milliseconds() < deadline && !server_is_out_of_time())
         replace_rejected(pool, client);
-    redis_count_missed(pool->server, outcome != REDIS_REPLIED);
-    return outcome == REDIS_REPLIED;
+    redis_count_missed(pool->server, !replied);
+    return replied;
 }

@@ -197,11 +197,6 @@ bool redis_claim_attempt(const struct redis_server *server, int64_t now) {
            clock_claim(&server->shared->retry_at, now, REDIS_RETRY);
 }
 
-bool redis_replied_recently(const struct redis_server *server, int64_t begun) {
-    int64_t replied_at = atomic_load(&server->shared->replied_at);
-    return replied_at != 0 && begun - replied_at < REDIS_RETRY;
-}
-
 void redis_report_failure(const struct redis_server *server, struct view reason,
                           int64_t now) {
     atomic_store(&server->shared->failed_at, now);

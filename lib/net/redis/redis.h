@@ -60,10 +60,6 @@ unsigned redis_append_handshake(const struct redis_server *server,
    down, this is true for one process or thread in each REDIS_RETRY. */
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
-/* Returns whether any process has received a reply after the time
-   `begun` - REDIS_RETRY.  If so, Redis is not down. */
-bool redis_replied_recently(const struct redis_server *server, int64_t begun);
-
 /* The next functions report an event to all processes, to the log, or to both.
    redis_report_down(): Redis is down, because a call that began at `since`
    could not connect, or had no reply in time.  Returns false if Redis is not

@@ -22,8 +22,9 @@ static uint32_t hash_of(const char *text) {
     return hash | 1;
 }
 
-/* Is the text one that was not logged in this LOG_INTERVAL? */
-static bool is_new(struct log_limit *limit, const char *text) {
+/* Records the text.  Returns true if it must be logged: it is new in this
+   LOG_INTERVAL, and there is room for one more text. */
+static bool record(struct log_limit *limit, const char *text) {
     uint32_t hash = hash_of(text);
 
     if (clock_claim(&limit->next_at, clock_milliseconds(), LOG_INTERVAL))
@@ -47,7 +48,7 @@ void log_limited(struct log_limit *limit, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     atomic_fetch_add(&limit->suppressed, 1);
-    if (is_new(limit, text))
+    if (record(limit, text))
         log_line(limit, "%s", text);
 }
 

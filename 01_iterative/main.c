@@ -10,8 +10,9 @@
  *                      +---------+          +--------------------------+
  *
  * Who waits, and where?  The only process waits for the one client that it
- * serves, and for Redis, in recv and send.  Without a client it waits in
- * accept. All other clients wait for the process, in the kernel's backlog.
+ * serves, in recv and send, and for Redis, in recv (and in poll, while it
+ * connects).  Without a client it waits in accept.  All other clients wait for
+ * the process, in the kernel's backlog.
  *
  * Where does a half-done request live?  On the stack of blocking_serve().
  * There is never more than one half-done request.

@@ -11,8 +11,9 @@
  *                         lends each a connection to Redis  +---+
  *
  * Who waits, and where?  Each child waits for its own client and for Redis, in
- * recv and send.  The parent waits in ppoll() for the next client or a child's
- * end; it never reads from a client or from Redis.
+ * recv and send (and in poll, while it connects).  The parent waits in ppoll()
+ * for the next client or a child's end; it never reads from a client or from
+ * Redis.
  *
  * Where does a half-done request live?  On the stack of its child's
  * blocking_serve().  A child that crashes affects only its own client.

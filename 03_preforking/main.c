@@ -11,9 +11,9 @@
  *     D, E -----+     +---------+            parent: waits until one ends
  *
  * Who waits, and where?  Each worker waits for its own client and its own
- * connection to Redis, in recv and send.  Free workers all sleep in accept() on
- * the same socket; for each connection the kernel wakes only one of them, not
- * all (since Linux 2.4).
+ * connection to Redis, in recv and send (and in poll, while it connects).  Free
+ * workers all sleep in accept() on the same socket; for each connection the
+ * kernel wakes only one of them, not all (since Linux 2.4).
  *
  * Where does a half-done request live?  On the stack of its worker's
  * blocking_serve().  Workers share the listening socket and some counters and

@@ -13,7 +13,8 @@
  *                                          +-------------------------------
  *
  * Who waits, and where?  Each thread waits for its own client and for Redis, in
- * recv and send.  The main thread waits in accept() for the next client.
+ * recv and send (and in poll, while it connects).  The main thread waits in
+ * accept() for the next client.
  *
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory.  Data that several threads

@@ -15,9 +15,10 @@
  *                                           +---+ +---+ +---+     +-----+
  *
  * Who waits, and where?  Each thread waits for its own client and for Redis, in
- * recv and send.  Free threads wait for the queue, in pthread_cond_wait().  The
- * main thread waits for clients, in accept(), and puts them into the queue (at
- * the limit of descriptors it sleeps in sem_wait()).
+ * recv and send (and in poll, while it connects).  Free threads wait for the
+ * queue, in pthread_cond_wait().  The main thread waits for clients, in
+ * accept(), and puts them into the queue (at the limit of descriptors it sleeps
+ * in sem_wait()).
  *
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory: the queue, the cache of open

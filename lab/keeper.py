@@ -73,12 +73,12 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
             )
             state.write_access(lab, uid, gid)
             _start_keeper(lab)
+            # Ignore signals, so that the exit status says whether the lab exists.
+            _on_endings(signal.SIG_IGN)
         except BaseException:
             _on_endings(signal.SIG_IGN)
             remains.clear(name)
             raise
-        # Ignore signals, so that the exit status says whether the lab exists.
-        _on_endings(signal.SIG_IGN)
 
 
 def _start_keeper(lab: LabPlan) -> None:

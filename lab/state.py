@@ -109,10 +109,12 @@ def locked() -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         BASE.mkdir(mode=0o755, exist_ok=True)
-        yield
+        try:
+            yield
+        finally:
+            if BASE.is_dir() and not any(BASE.iterdir()):
+                BASE.rmdir()
     finally:
-        if BASE.is_dir() and not any(BASE.iterdir()):
-            BASE.rmdir()
         os.close(descriptor)
 
 

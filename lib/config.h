@@ -66,9 +66,6 @@
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
-/* 01 to 05 check these timeouts after each call, which sleeps at most this
-   long.  So a timeout may be exceeded by it. */
-#define REDIS_SLEEP           100
 /* While Redis is down, one request in each interval tries to connect. */
 #define REDIS_RETRY           250
 /* 01 to 05 check a connection before its use if it was idle this long, or if

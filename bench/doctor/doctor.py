@@ -34,7 +34,8 @@ SPARE_DESCRIPTORS = 64
 """The descriptors that ab and the servers need in addition to connections: standard input and
 output, the listening socket, public/, templates/, Redis, and files that servers keep open."""
 TIME_WAIT_AMPLE = 600_000
-"""Enough for 10,000 connections per second that stay in TIME_WAIT for 60 s each."""
+"""Enough for 10,000 connections per second that stay in TIME_WAIT for 60 s each. The fix in
+limits.toml has the same number."""
 REUSED = {0: "never", 1: "always", 2: "on loopback"}
 """The values of tcp_tw_reuse."""
 
@@ -208,8 +209,8 @@ def other_load() -> tuple[float, str]:
     used()  # `psutil` measures the CPU time of each process since the previous call
     busy = psutil.cpu_percent(BUSY_SECONDS) / 100
     found = used()
-    busiest = max(found, key=lambda name: found[name])
-    return busy, busiest if found[busiest] else ""
+    busiest = max(found, key=lambda name: found[name], default="")
+    return busy, busiest if found.get(busiest) else ""
 
 
 def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int] | None:

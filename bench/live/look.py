@@ -56,7 +56,7 @@ class Look:
         if not found:
             return said | {"gone": True}
         seen.known = self.clients.names()
-        # A sleeping task that has not run since the last observation is equal to itself then.
+        # If a task has slept since the last observation, its Task is equal to the previous one.
         self._since = {one: self._since.get(one, now) if one.ran_ns else now for one in found}
         processes = len({task.process for task in found})
         groups = waits.groups_of_tasks(found, seen, self._since, now)

@@ -77,7 +77,7 @@ def _group(*members: Member) -> WaitGroup:
         count=len(members),
         names=[one.words for one, *_ in members[:NAMES_SHOWN]],
         numbers=[one.number for _, _, one, _ in members if one.number][:NAMES_SHOWN],
-        seconds=max(round(seconds, 1) for *_, seconds in members),
+        seconds=max(0.0, *(round(seconds, 1) for *_, seconds in members)),
     )
 
 

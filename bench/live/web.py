@@ -7,6 +7,7 @@ to 127.0.0.1 (DNS rebinding), the Host is wrong, so the request is rejected.
 """
 
 import json
+import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
@@ -55,6 +56,7 @@ class Live(PageServer):
         """Listen on the port; if the port is in use, listen on any free port. Raises OSError."""
         self.watch = Watch(looks)
         self.room = room
+        self.pages = threading.BoundedSemaphore(PAGES_MOST)
         self._actions: dict[str, Callable[[], None]] = {
             path: partial(self._all, action) for path, action in ACTIONS.items()
         }
@@ -136,15 +138,19 @@ class _Handler(PageHandler):
         """Send each observation to the page
         (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
         live, self.close_connection = self.server, True
-        if live.watch.pages >= PAGES_MOST:
+        if not live.pages.acquire(blocking=False):
             self.answer(HTTPStatus.SERVICE_UNAVAILABLE)
             return
-        # When the page is closed, writing fails.
-        with suppress(OSError), closing(live.watch.events()) as events:
-            self.head(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
-            for seen in events:
-                event = seen | {"room": live.room.room.shown() if live.room else None}
-                self.wfile.write(f"data: {json.dumps(event, separators=(',', ':'))}\n\n".encode())
+        try:
+            # When the page is closed, writing fails.
+            with suppress(OSError), closing(live.watch.events()) as events:
+                self.head(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
+                for seen in events:
+                    event = seen | {"room": live.room.room.shown() if live.room else None}
+                    data = json.dumps(event, separators=(",", ":"))
+                    self.wfile.write(f"data: {data}\n\n".encode())
+        finally:
+            live.pages.release()
 
 
 # ---- The figures of the page, for Prometheus and other collectors ----

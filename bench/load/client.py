@@ -14,7 +14,7 @@ RESET = struct.pack("ii", 1, 0)
 """The value of SO_LINGER that makes close() send a reset, see socket(7)."""
 CHUNK = 65536
 _BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: the kernel chooses the port in connect(), not in bind()
-_STATUS = re.compile(rb"HTTP/1\.[^ \r\n]* ([0-9]{3})(?: |\r\n|$)")
+_STATUS = re.compile(rb"HTTP/1\.[0-9] ([0-9]{3})(?: |\r\n|$)")
 _LENGTH = re.compile("[0-9]{1,18}")
 _GAP = b"\r\n\r\n"
 """The end of a head."""
@@ -91,16 +91,22 @@ class Client:
     breaks, methods raise OSError, or the error that their docstring names."""
 
     def __init__(
-        self, address: tuple[str, int], timeout: float, buffer: int = 0, source: str = ""
+        self,
+        address: tuple[str, int],
+        timeout: float,
+        buffer: int = 0,
+        source: str = "",
+        connect: float | None = None,
     ) -> None:
         """Connect. `timeout`: the seconds for each whole answer; `buffer`: the size of the receive
-        buffer (0: the default); `source`: the local address ("": any)."""
+        buffer (0: the default); `source`: the local address ("": any); `connect`: the seconds for
+        connecting (None: `timeout`)."""
         self._timeout = timeout
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         if buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        self.socket.settimeout(timeout)
+        self.socket.settimeout(timeout if connect is None else connect)
         try:
             if source:
                 self.socket.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)

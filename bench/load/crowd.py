@@ -186,18 +186,27 @@ Ended = Callable[[float], bool]
 def exchange(
     order: CrowdOrder, page: Page, file: bytes | None, remark: str = ""
 ) -> tuple[Outcome, str]:
-    """Make one request on a new connection. Return the outcome and its reason."""
+    """Make one request on a new connection. Return the outcome and its reason. A client of a rush
+    must connect in CONNECT_SECONDS, and accepts a complete response also before a reset."""
+    rushes = order.kind == "rush"
     try:
-        with Client(order.address, order.timeout) as client:
-            client.send(page.request(remark))
-            end = client.until_end()
-            if client.broke or not end.in_time:
-                return "failed", str(end)
-            client.reset()  # so that no connection stays in TIME_WAIT
+        client = Client(order.address, order.timeout, connect=CONNECT_SECONDS if rushes else None)
     except ConnectionRefusedError:
         return "refused", "no process listens"
     except OSError as error:
+        if rushes:
+            return "refused", "not connected"
         return "failed", f"no request was sent: {error}"
+    with client:
+        try:
+            client.send(page.request(remark))
+        except OSError as error:
+            return "failed", f"no request was sent: {error}"
+        end = client.until_end()
+        if not end.in_time or (client.broke and not rushes):
+            return "failed", str(end)
+        with contextlib.suppress(OSError):
+            client.reset()  # so that no connection stays in TIME_WAIT
     return judge(end.received, page, file)
 
 
@@ -220,6 +229,7 @@ class Holder:
         if self._reads:
             self._await_answers(ended)
         print(self._tally.requests, flush=True)
+        self._open_some()
         while not ended(0 if self._reads else LOOK_SECONDS):
             self._open_some()
             self._look(LOOK_SECONDS if self._reads else 0.0)

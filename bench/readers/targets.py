@@ -124,7 +124,7 @@ def _least(what: CellKey, against: CellKey, points: Points, key: str) -> float |
     return ratio(points.get(what.baseline), points.get(against), key)
 
 
-PROBES = {
+OTHER_TABLES = {
     "User memory of a connection": ("memory_before", "memory_with", "memory_each"),
     "Many connections at once": ("rate", "max", "cpu_load"),
     "System calls per request": ("calls", "writes"),
@@ -142,7 +142,7 @@ def show(results: Results, expected: Sequence[Expect], out: Console, every: bool
     many = [(cell, "") for cell in cells if cell.conditions.rated and cell.level >= MANY]
     traced = [(cell, _often(cell)) for cell in cells if cell.conditions.mode == "traced"]
     tables = [_ratio_table(rated, key) for key in dict.fromkeys(x.expect.figure for x in rated)]
-    for (title, keys), rows in zip(PROBES.items(), (sizes, many, traced), strict=True):
+    for (title, keys), rows in zip(OTHER_TABLES.items(), (sizes, many, traced), strict=True):
         tables += [(title, _figure_table(rows, keys))] if rows else []
     for title, table in tables:
         out.print(f"[bold]{title}[/]")

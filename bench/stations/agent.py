@@ -200,9 +200,10 @@ class RemoteStation:
         if self._child is None:
             raise HostLost(self._lost or f"the agent on {self._host.name} has ended")
         times = next((one.instances for one in words if isinstance(one, ServerOrder)), 1)
+        request = JSON.dump_json((name, *words)) + b"\n"
         # The request fits into the pipe. If the agent has ended, `_reply` reports the reason.
         with contextlib.suppress(OSError, ValueError):
-            self._to.write(JSON.dump_json((name, *words)) + b"\n")
+            self._to.write(request)
         try:
             reply = self._reply(time.monotonic() + TIMEOUTS[name] * times, name)
         except Interrupted:
@@ -288,7 +289,7 @@ def serve(station: LocalStation, watch: SignalWatch, asked: int, out: BinaryIO) 
 def _answer(station: LocalStation, line: bytes) -> Reply:
     try:
         name, *words = REQUEST.validate_json(line)
-        if name not in TIMEOUTS:
+        if str(name) not in TIMEOUTS:
             raise UserError(f"unknown request: {name}")
         result = validate_call(getattr(station, str(name)))(*words)
     except ValidationError:

@@ -218,7 +218,9 @@ def _await(
             said = last_line(child.stderr) or "no error message"
             yama = re.search("ptrace.*not permitted", said) and text_of(YAMA).strip() in ("1", "2")
             fix = "; fix: sudo sysctl kernel.yama.ptrace_scope=0" if yama else ""
-            how = "did not begin" if child.running() else f"ended: {said}{fix}"
+            how = (
+                "did not begin to observe the servers" if child.running() else f"ended: {said}{fix}"
+            )
             raise StartError(f"{child.command[0]} {how}")
     except BaseException:
         tool.close()

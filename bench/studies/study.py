@@ -293,7 +293,8 @@ def _read(file: Path, **more: str) -> DeclaredStudy:
 
 def _line_of(place: Place, lines: Sequence[str]) -> int:
     """Return the number of the line of a key, or of its entry if the key is missing."""
-    heads = [n for n, line in enumerate(lines) if line.strip() == f"[[{place[0]}]]"]
+    known = (f"[[{place[0]}]]", f"[{place[0]}]")
+    heads = [n for n, line in enumerate(lines) if line.strip() in known]
     number = place[1] if len(place) > 1 and isinstance(place[1], int) else 0
     start = heads[number] if number < len(heads) else 0
     after = (n for n in range(start + 1, len(lines)) if lines[n].startswith("["))
@@ -356,7 +357,8 @@ def _mistakes(found: DeclaredStudy) -> Iterator[tuple[Place, str]]:
             said = vars(table).get(key, ())
             named = said.values() if said and key == "references" else said
             for word in [named] if isinstance(named, str) else named:
-                if word not in words and not (key == "workloads" and word.startswith("/")):
+                path = key == "workloads" and isinstance(table, Measure) and word.startswith("/")
+                if word not in words and not path:
                     yield (*place, key), no_such(word, kind, words)
         for key, value in (table.model_extra or {}).items():
             if key not in CONDITIONS:

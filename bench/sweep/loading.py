@@ -59,8 +59,8 @@ def idling(url: str, spec: RunSpec, site: Site) -> Iterator[IdleConnections | No
 
 
 def make_load(url: str, spec: RunSpec, site: Site) -> Outcome:
-    """Make the measured load, and sample the servers of this machine meanwhile. Raises NoFigure if
-    the memory of connections cannot be measured."""
+    """Make the measured load. During the load of a generator, sample the servers of this machine.
+    Raises NoFigure if the memory of connections cannot be measured."""
     conditions = spec.conditions
     if conditions.asks_once:
         return _memory(url, spec, site)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The data model of a trace, and the parser of `strace -f -ttt -T -yy -k`, whose output it stores.
+"""The data model of a trace, and the parser that makes it from `strace -f -ttt -T -yy -k`.
 
 A line of strace begins with the number of the process or thread and the time. strace may print a
 call that sleeps in two parts ("<unfinished ...>", "<... resumed>"), which the parser joins. The

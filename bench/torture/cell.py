@@ -104,7 +104,7 @@ CALM_TIMEOUT seconds."""
 LOOKS = 3
 AGAIN_SECONDS = 0.02
 LATE_SECONDS = 0.05
-"""The maximum delay of a response in the visitors' output, which is written 50 times a second."""
+"""The maximum delay between the end of a request and its line in the visitors' output."""
 
 
 def empty_record(options: Namespace, command: Sequence[str], ground: Ground) -> Record:

@@ -165,10 +165,13 @@ static void log_crash(pid_t child, int status) {
 
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
-    log_limited(&crashes,
-                "child %d was ended by signal %d (%s); the kernel's log may "
-                "show the reason (dmesg)",
-                (int)child, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    const char *reason = strsignal(WTERMSIG(status));
+    /* Each process ID is new, so only the reasons are compared. */
+    if (log_count_message(&crashes, reason))
+        log_line(&crashes,
+                 "child %d was ended by signal %d (%s); the kernel's log may "
+                 "show the reason (dmesg)",
+                 (int)child, WTERMSIG(status), reason);
 }
 
 bool children_reap(struct children *children, bool wait, size_t *slot) {

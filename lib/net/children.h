@@ -27,8 +27,8 @@
 struct child {
     pid_t pid;                   /* 0: the slot is free */
     struct redis_client *client; /* lent; NULL: none */
-    /* The state of that connection when the child ended, and between two
-       commands.  PIPELINE_CLOSED: the child was killed, or has closed it. */
+    /* The state of that connection when the child ended; no command was waiting
+       then.  PIPELINE_CLOSED: the child was killed, or has closed it. */
     enum pipeline_state final_state;
 };
 

@@ -2,7 +2,6 @@
 #include "net/server.h"
 
 #include "config.h"
-#include "process/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

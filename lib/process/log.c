@@ -22,11 +22,10 @@ static uint32_t hash_of(const char *text) {
     return hash | 1;
 }
 
-/* Records the text.  Returns true if it must be logged: it is new in this
-   LOG_INTERVAL, and there is room for one more text. */
-static bool record(struct log_limit *limit, const char *text) {
+bool log_count_message(struct log_limit *limit, const char *text) {
     uint32_t hash = hash_of(text);
 
+    atomic_fetch_add(&limit->suppressed, 1);
     if (clock_claim(&limit->next_at, clock_milliseconds(), LOG_INTERVAL))
         for (int i = 0; i < LOG_TEXTS; i++)
             atomic_store(&limit->texts[i], 0);
@@ -47,8 +46,7 @@ void log_limited(struct log_limit *limit, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    atomic_fetch_add(&limit->suppressed, 1);
-    if (record(limit, text))
+    if (log_count_message(limit, text))
         log_line(limit, "%s", text);
 }
 

@@ -22,6 +22,10 @@ struct log_limit {
     _Atomic uint32_t texts[LOG_TEXTS]; /* hashes of logged ones; 0: none */
 };
 
+/* Counts a message.  Returns true if it must be logged: its text is new in this
+   LOG_INTERVAL, and fewer than LOG_TEXTS texts have been logged in it. */
+bool log_count_message(struct log_limit *limit, const char *text);
+
 /* Logs a message that may be repeated for days.  In a LOG_INTERVAL each text is
    logged once, and at most LOG_TEXTS different texts. */
 __attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Start a server, stop it, and check that it leaves no process behind."""
+"""Start a server, send it requests, stop it, and check that it leaves no process behind."""
 
 import contextlib
 import functools
@@ -340,7 +340,7 @@ class Server:
     # ---- Processes and output ----
 
     def statistics(self) -> dict[str, str]:
-        """Return the figures of the server's statistics as text, by name."""
+        """Return the lines of the banner and of the statistics as text, by name."""
         text = self.stderr if "--log" in self.options else self.stdout
         figures = lines_of(text)
         assert "requests" in figures, f"{self.name} printed no statistics: {text}"

@@ -67,7 +67,7 @@ def test_each_mutant_compiles() -> None:
             capture_output=True,
             text=True,
         )
-        return done.stderr
+        return f"{mutant.name}: {done.stderr}" if done.stderr else ""
 
     with ThreadPoolExecutor(2) as pool:
         wrong = [said for said in pool.map(compiled, range(len(CORPUS))) if said]

@@ -15,6 +15,10 @@
 
 /* ---- One connection ---- */
 
+/* A call may take this many milliseconds longer than its timeout.  So most
+   calls use the socket's own timeout, and need no poll(2). */
+#define CALL_SLACK 100
+
 struct redis_client *redis_client_create(const struct redis_server *server) {
     struct redis_client *client = calloc(1, sizeof *client);
 
@@ -72,32 +76,56 @@ static bool is_stale(const struct redis_client *client) {
     return count >= 0 || errno != EAGAIN;
 }
 
-/* The first call of a new socket sleeps until it is connected. */
+/* Once a socket is connected, its calls may block until its timeouts. */
 static void make_blocking(int descriptor) {
-    struct timeval longest = timeval_of(REDIS_SLEEP);
+    struct timeval timeout = timeval_of(REDIS_REPLY_TIMEOUT);
 
-    if (setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &longest,
-                   sizeof longest) == 0 &&
-        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &longest,
-                   sizeof longest) == 0)
+    if (setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout,
+                   sizeof timeout) == 0 &&
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout,
+                   sizeof timeout) == 0)
         (void)fcntl(descriptor, F_SETFL,
                     fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
 }
 
-/* Sends the rest of the command, then receives bytes; each step may sleep for
-   REDIS_SLEEP.  After the deadline the call continues only if bytes had already
+static int64_t time_left(const struct redis_pipeline *redis) {
+    return redis->deadline - clock_milliseconds();
+}
+
+/* Returns 0 if the call may sleep until the socket's timeout.  While the socket
+   connects, or if that timeout would end too late, returns MSG_DONTWAIT. */
+static int call_flags(const struct redis_pipeline *redis) {
+    bool sleeps = redis->state == PIPELINE_OPEN &&
+                  time_left(redis) > REDIS_REPLY_TIMEOUT - CALL_SLACK;
+    return sleeps ? 0 : MSG_DONTWAIT;
+}
+
+/* Sleeps until the socket is ready, the deadline passes or a signal comes. */
+static void wait_until_ready(const struct redis_pipeline *redis) {
+    int64_t left = time_left(redis);
+    struct pollfd ready = {
+        .fd = redis->source.descriptor,
+        .events = redis_pipeline_unsent(redis).length > 0 ? POLLOUT : POLLIN};
+
+    (void)poll(&ready, 1, left > 0 ? (int)left : 0);
+}
+
+/* Sends the rest of the command, then receives bytes; each step may sleep.
+   After the deadline the call continues only if bytes had already
    come, because the server may have been suspended (SIGSTOP).  If they belong
    to an oversized reply, the call fails. */
 static void continue_call(struct redis_pipeline *redis) {
-    bool late = redis->deadline <= clock_milliseconds();
-    int flags = late ? MSG_DONTWAIT : 0;
+    int flags = call_flags(redis);
+    bool late = time_left(redis) <= 0;
 
+    if (flags != 0)
+        wait_until_ready(redis);
     if (redis->state == PIPELINE_CONNECTS)
         make_blocking(redis->source.descriptor);
     redis_pipeline_flush(redis, flags, clock_milliseconds());
     /* If Redis accepts no more bytes, its last message may give the reason. */
-    if (redis_pipeline_unsent(redis).length > 0)
-        flags = MSG_DONTWAIT;
+    flags = redis_pipeline_unsent(redis).length > 0 ? MSG_DONTWAIT
+                                                    : call_flags(redis);
     bool received = redis_pipeline_fill(redis, flags, clock_milliseconds());
     if (!received) /* perhaps because of a signal */
         (void)server_shut_if_drained();

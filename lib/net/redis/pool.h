@@ -44,11 +44,12 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool);
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
 /* Sends a command, and sleeps until its reply is whole.  Connects first if that
-   is needed.  All this takes about REDIS_REPLY_TIMEOUT at most.  If no reply
-   comes, closes the connection, because a late reply would be taken for the
-   next one.  Returns false if Redis fails, or has no free connection.  The call
-   may replace *client by a connection that another thread has returned.  The
-   reply points into the client and is valid until the next call. */
+   is needed.  All this takes about REDIS_REPLY_TIMEOUT at most, or twice that
+   if Redis has rejected connections before.  If no reply comes, closes the
+   connection, because a late reply would be taken for the next one.  Returns
+   false if Redis fails, or has no free connection.  The call may replace
+   *client by a connection that another thread has returned.  The reply points
+   into the client and is valid until the next call. */
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 

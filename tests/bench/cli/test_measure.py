@@ -47,7 +47,7 @@ def swept(folder: Path, words: str, good: Callable[[Results], bool] = all_held) 
         results = folder / str(attempt)
         done = bench("sweep", *words.split(), "--results", results, status=None)
         found = load(next(results.iterdir()))
-        if good(found):
+        if found.state == "complete" and good(found):
             return found
     pytest.fail(done.stderr + done.stdout)
 

@@ -95,6 +95,7 @@ def test_each_problem_has_its_fix(
     plan = Plan(levels=(1000,), varied={name: tuple(values) for name, values in varied.items()})
     (found,) = unwell(lines(plan, ROOMY.model_copy(update=limits), **facts))
     assert (found.state, found.topic, found.fix) == (state, topic, fix)
+    assert all(f"{limit:,}" in found.have for limit in limits.values())
 
 
 def test_room_for_ended_connections() -> None:

@@ -147,19 +147,25 @@ def test_clients_that_leave_do_no_harm(architecture: str, store: Store) -> None:
 
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
 def test_the_commands_are_those_of_the_server(store: Store) -> None:
-    """A baseline sends Redis the commands of BASELINE_ASKS. The server epoll sends the same
-    commands for pages, apart from the login."""
-    _, url = store
+    """A baseline sends Redis the commands of BASELINE_ASKS, and no others that change data. The
+    server epoll sends the same commands for pages, apart from the login."""
+    client, url = store
+
+    def counts() -> tuple[int, int]:
+        return visitors(client), client.llen("guestbook_remarks")
+
     baseline, server = baseline_subject("epoll"), server_subject("epoll", ROOT / "epoll")
     asked = [(baseline, name) for name in BASELINE_ASKS]
     for one, name in [*asked, (server, "guestbook"), (server, "link")]:
-        path, waits = WORKLOADS[name].path, WORKLOADS[name].waits
+        workload, before = WORKLOADS[name], counts()
         with started(one, redis_url=url, conditions=Conditions(name)) as running:
-            ask(running, path)
+            ask(running, workload.path)
             with connect(url) as watcher, watcher.monitor() as monitor:
-                ask(running, path)
-                words = [monitor.next_command()["command"] for _ in range(waits)]
+                ask(running, workload.path)
+                words = [monitor.next_command()["command"] for _ in range(workload.waits)]
         assert words == list(BASELINE_ASKS[name]), (one.name, name)
+        rise = tuple(now - then for now, then in zip(counts(), before, strict=True))
+        assert rise == (2 * workload.visits, 2 * workload.remarks), (one.name, name)
 
 
 def test_a_baseline_reports_that_redis_refuses_it(store: Store) -> None:

@@ -264,7 +264,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "good": {},
     "connections forgotten": {"tcp": (0, 0, 0, 9)},
     "count within the slack": {"conditions": KEPT, "outcome": ALL_KEPT, "ended": [end(_3xx=4200)]},
-    "a reference server": {"kind": "reference", "ended": [end(1)]},
+    "a reference server": {"kind": "reference", "ended": [SILENT.model_copy(update={"status": 1})]},
     "visitors": {"conditions": PAGE, "visits": 4000},
     "visitors within the slack": KEPT_PAGE | {"visits": 4050},
     "visitors of others": {"conditions": PAGE, "visits": 9999, "private": False},

@@ -186,6 +186,14 @@ def test_crash_reports_its_kind(binary: Path, site: Path, redis: PrivateRedis) -
         server.kill()
 
 
+def test_a_stop_signal_after_main_has_returned(
+    binary: Path, site: Path, redis: PrivateRedis
+) -> None:
+    """A second stop signal, which comes during exit(3), changes nothing."""
+    server = _intruded(binary, site, redis.url(), SIGNAL_AT_EXIT="1").start()
+    assert server.stop() == 0
+
+
 def test_banner(start: Start) -> None:
     """The banner shows how far the server is confined, and the kernel confirms it."""
     server = start()

@@ -234,7 +234,8 @@ def test_new_connection_without_memory(faulty: Session) -> None:
 # ---- At the start ----
 #
 # These tests include the first connection to Redis, which the first request that needs Redis opens.
-# If it fails, the response has an error status, no socket is left, and the next one succeeds.
+# If the connection fails, the response has an error status, no socket is left, and the next
+# connection succeeds.
 
 
 def _assert_whole(server: FaultyServer, store: RedisClient) -> None:

@@ -145,13 +145,9 @@ def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Ou
 
 @of("preforking", "epoll", "multicore")
 def test_end_without_a_reader(start: Start, pipe: Output) -> None:
-    """A stopping server waits for the reader of its statistics for one second only. (Before that:
-    the statistics of a server without a request.)"""
+    """A stopping server waits for the reader of its statistics for one second only."""
     server = start("--workers", "2")
     server.finish()
-    figures = server.statistics()
-    assert figures["requests"] == "0"
-    assert not re.search("nan|inf", figures.get("cpu/request", ""))
     fill(pipe[0])
     shell = [*redirected(_to(pipe[0])), *server.command(), "--log"]
     with subprocess.Popen(shell, stdout=subprocess.DEVNULL) as process:

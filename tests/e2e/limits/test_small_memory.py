@@ -22,7 +22,9 @@ from ..timing import undisturbed, wait_until
 from ..tracing import Trace, skip_unless_traceable
 from .test_clients import apache_bench
 
-pytestmark = pytest.mark.plain_build("sanitizers need more memory, stack and threads")
+pytestmark = pytest.mark.plain_build(
+    "sanitizers need more memory and stack, keep freed memory, or have a thread of their own"
+)
 
 
 @pytest.mark.parametrize("megabytes", [4, 6, 8, 12, 16, 40, shared(300)])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.process import guarded
+from bench.subjects.running import lines_of
 
 from .. import processes
 from ..client import CLOSE, FORM, form, request
@@ -109,7 +110,8 @@ def test_resources_are_those_of_the_kernel(start: Start, redis: PrivateRedis) ->
 @pytest.mark.shared_code
 @undisturbed_test(0.9)  # slightly less than OUTPUT_TIMEOUT
 def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
-    """A late reader, like a terminal after Ctrl-S, gets all statistics."""
+    """A late reader, like a terminal after Ctrl-S, gets all statistics, here of a server without a
+    request."""
     reader, writer = os.pipe()
     command = guarded(Server(binary, site, "unix:/nowhere").command())
     with os.fdopen(reader, "rb") as output, subprocess.Popen(command, stdout=writer) as server:
@@ -118,7 +120,9 @@ def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
         os.close(writer)
         server.send_signal(signal.SIGTERM)
         time.sleep(0.5)
-        assert b"requests  " in output.read()
+        figures = lines_of(output.read().decode().lstrip("x"))  # fill() wrote the x
+        assert figures["requests"] == "0"
+        assert not re.search("nan|inf", figures.get("cpu/request", ""))
         assert server.wait(TIMEOUT * PACE.slowness) == 0
 
 

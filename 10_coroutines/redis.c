@@ -13,9 +13,9 @@
  * Redis replies in the order of the commands, so each reply belongs to the
  * coroutine that has waited longest.
  *
- * The functions of net/redis/pool.h that the driver calls are
- * defined here.  The linker takes a function from the library only if no object
- * file defines it, so pool.c is not linked.
+ * The functions of net/redis/pool.h that the driver calls are defined here.
+ * The linker takes a function from the library only if no object file defines
+ * it, so pool.c is not linked.
  */
 #include "config.h"
 #include "coroutine.h"

@@ -29,8 +29,8 @@ struct call {
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
 
-/* Blocking servers: fcntl makes the socket of a new connection to Redis
-   blocking.  poll checks the backlog, and makes pauses. */
+/* Blocking servers: poll waits for a connection to Redis, and fcntl makes its
+   socket blocking.  poll also checks the backlog, and makes pauses. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
 /* Children: calls of the parent and of the child.  Only musl uses fork.  Since
    musl 1.2.4 a child reads its thread id with set_tid_address. */

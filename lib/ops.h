@@ -134,9 +134,9 @@ struct counters *statistics_create(size_t workers);
 void statistics_count(struct counters *counters,
                       const struct exchange *exchange);
 
-/* Prints the sums, and CPU time and peak memory, including ended children.  If
-   the server has workers, also the least, median and most requests of a worker
-   and the number of idle workers, and with --each-worker those of each. */
+/* Prints the sums, CPU time and peak memory, including ended children.  If the
+   server has workers, also the least, median and most requests of a worker and
+   the number of idle workers; with --each-worker, the requests of each. */
 void statistics_print(const struct server *server, FILE *stream);
 
 /* ---- Redis has no free connection ---- */

@@ -45,7 +45,7 @@
 #endif
 
 static const struct call common[] = {
-    /* clients, and Redis; does a slow client acknowledge bytes (getsockopt)? */
+    /* clients, and Redis; getsockopt reads what a slow client acknowledged */
     CALL(accept4), CALL(recvfrom), CALL(sendto), CALL(sendmsg), CALL(sendfile),
     CALL(shutdown), CALL(close), CALL(socket), CALL(connect), CALL(setsockopt),
     CALL(getsockopt),
@@ -54,7 +54,7 @@ static const struct call common[] = {
     /* messages and the log; wait4 for the log writer, in 02, 03 and 09 for all
        children; lseek for stdio, if standard output is a file */
     CALL(write), CALL(wait4), CALL(lseek),
-    /* memory; qsort(3) asks how much there is (sysinfo) */
+    /* memory; qsort(3) reads its size (sysinfo) */
     CALL(brk), CALL(mmap), CALL(munmap), CALL(mremap), CALL(madvise),
     CALL(sysinfo),
     /* the clock, if it cannot be read without a call: vdso(7) */

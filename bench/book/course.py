@@ -188,7 +188,7 @@ def print_pdf(page: Path) -> Path | None:
 
 
 def measure(sheets: Sequence[str]) -> int:
-    """Measure and print the tables of `sheets` (empty: of all sheets). Return the exit status 0.
+    """Measure and print the tables of `sheets` (empty: of all SHEETS). Return the exit status 0.
     Raises UserError."""
     wanted = sorted(each_of("sheet", sheets or SHEETS, SHEETS))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-expected-") as name:

@@ -109,7 +109,7 @@ Pair = tuple[int | None, int | None]
 
 def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
     """Yield (equal, pairs) for each run of consecutive pairs of lines that are all equal or all
-    different. A run of equal lines may be folded."""
+    different. The caller may fold a run of equal lines."""
     one, other = ([line.strip() for line in lines] for lines in (left, right))
     blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
     for kind, begin, end, begin_right, end_right in blocks:

@@ -45,7 +45,7 @@ class Proof(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     breaks: str  # FILE::TEST: a test that fails if the server has the fault.
-    says: str  # A pattern that the message of this failure must match.
+    says: str  # A pattern that the failure message of this test must match.
     still: tuple[str, ...] = Field(min_length=1)
     """Related tests that pass although the server has the fault."""
 
@@ -242,7 +242,7 @@ def built(chosen: DeclaredStudy) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         for name in _files(NEEDED):
             _copy(name, folder)
-        # With the results of earlier builds, only the changed files are built.
+        # If the project's own build is copied, make compiles only the changed files.
         with contextlib.suppress(FileNotFoundError):
             shutil.copytree(ROOT / "build" / "release", folder / "build" / "release")
         apply(EXPERIMENTS / f"{chosen.name}.patch", folder)

@@ -275,7 +275,7 @@ def require_capacity(
                     idle, served = idle_threads(scene.pids()), len(held) - number + 1
                     stack.close()
                     require_end_of_head(scene)
-                    if len(idle) > served:  # so some of these threads do not serve a client
+                    if len(idle) > served:  # so some of the idle threads serve no client
                         failed.seen += f"; threads that slept: {len(idle)}"
                         failed.fault, failed.proof = "lost-wakeup", (ASLEEP, idle)
                 raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Child processes that end with this process, and the signals that end it.
+"""Child processes that end with this process, and the signals that end this process.
 
 Every child
   - has its own session. Ctrl-C at the terminal reaches only this process, which then ends the

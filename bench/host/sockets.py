@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Lists the TCP sockets over IPv4 of this network namespace, enables its loopback interface, and
-waits for connections in TIME_WAIT.
+waits until the kernel can keep more connections in TIME_WAIT.
 
 sock_diag(7) returns only the requested sockets. If it is not available (no module in the kernel, or
 forbidden by a sandbox), all sockets are read from /proc/net/tcp. After a load test this file may
@@ -71,7 +71,7 @@ class Socket(NamedTuple):
 
     state: str
     local: int
-    remote: int  # `local` and `remote` are ports.
+    remote: int  # `local` and `remote` are port numbers.
     received: int
     """Bytes that the program has not read. For a listener: the connections in its accept queue."""
     unsent: int

@@ -11,7 +11,7 @@
                    browsers on this machine
     room           questions, predictions, and the page on which students predict; if requested,
                    also for browsers on other machines
-    handler        the web servers and responses of `web` and `room`
+    handler        the base classes of the web servers of `web` and `room`
 
 The servers need no code for this. The kernel may allow only the parent of a process to read what
 the process waits for (ptrace(2), "Yama"). So `zerohttpd serve` starts the servers and also observes

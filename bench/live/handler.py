@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The web servers of this package, whose responses have headers that prevent their use by other
-sites."""
+"""The web servers of this package. Headers prevent the use of their responses by other sites."""
 
 import threading
 from http import HTTPStatus

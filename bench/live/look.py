@@ -56,7 +56,7 @@ class Look:
         if not found:
             return said | {"gone": True}
         seen.known = self.clients.names()
-        # If a task has slept since the last observation, its Task is equal to the previous one.
+        # If a task has slept since the last observation, its two Task objects are equal.
         self._since = {one: self._since.get(one, now) if one.ran_ns else now for one in found}
         processes = len({task.process for task in found})
         groups = waits.groups_of_tasks(found, seen, self._since, now)
@@ -111,9 +111,9 @@ class Watch:
         self._visitors.join()
 
     def events(self) -> Generator[dict[str, Json], None, None]:
-        """Yield observations for an opened page, until `close`. The first page that needs a new
-        observation makes it for all. After the last page, the clients of the buttons are stopped.
-        """
+        """Yield observations for an open page, until `close`. The first thread that needs a new
+        observation makes it for all pages. When the last page is closed, the effects of all buttons
+        end."""
         with self._lock:
             self.pages += 1
         try:

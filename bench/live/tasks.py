@@ -47,7 +47,7 @@ class Counters:
         return None
 
     def _places(self) -> list[tuple[int, int]]:
-        """Return the begin and end of each memory area that the server shares with its children."""
+        """Return the bounds of each memory area that the server shares with its children."""
         found = _SHARED.findall((self._folder / "maps").read_text())
         areas = ((int(begin, 16), int(end, 16)) for begin, end in found)
         return [(begin, end) for begin, end in areas if end - begin <= LONGEST + 4096]
@@ -104,7 +104,7 @@ def _task(process: int, folder: Path) -> Task | None:
                 call, arguments = call_in((folder / "syscall").read_text())
                 ran = int((folder / "schedstat").read_text().split()[0])
                 return Task(process, number, False, call, arguments, ran_ns=ran)
-            except OSError:  # no permission: this process is not the task's parent
+            except OSError:  # no permission, e.g. not the parent of the task
                 channel = text_of(folder / "wchan").removeprefix("0")  # 0: in no function
                 return Task(process, number, False, channel=channel)
     return None

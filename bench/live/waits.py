@@ -143,7 +143,7 @@ def groups_of_connections(seen: Sockets, now: float) -> list[WaitGroup]:
 
 
 def _member(one: Socket, seen: Sockets, now: float) -> Member:
-    """Return the title and the wait of a connection."""
+    """Return a connection with the title of its client, and with its wait."""
     known, wait = seen.known.get(one.remote), _phase(one)
     if known and wait is RESPONSE:  # the server has read this client's bytes
         if known.who is SILENT:

@@ -33,8 +33,9 @@ from typing import Literal, NamedTuple, get_args
 from bench.load.client import CHUNK, Client, Response, request
 
 Outcome = Literal["good", "unavailable", "refused", "failed", "wrong"]
-"""good: complete and correct. unavailable: a complete 502 or 503. refused: no process listens.
-failed: reset, cut off, or too late. wrong: complete, but not the page."""
+"""good: complete and correct. unavailable: a complete 502 or 503. refused: no process listens,
+or a client of a rush could not connect. failed: reset, cut off, or too late. wrong: complete, but
+not the page."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 UNAVAILABLE = (502, 503)
 FORM = "application/x-www-form-urlencoded"
@@ -187,7 +188,7 @@ def exchange(
     order: CrowdOrder, page: Page, file: bytes | None, remark: str = ""
 ) -> tuple[Outcome, str]:
     """Make one request on a new connection. Return the outcome and its reason. A client of a rush
-    must connect in CONNECT_SECONDS, and accepts a complete response also before a reset."""
+    must connect in CONNECT_SECONDS, and accepts a complete response even if a reset follows."""
     rushes = order.kind == "rush"
     try:
         client = Client(order.address, order.timeout, connect=CONNECT_SECONDS if rushes else None)
@@ -361,7 +362,7 @@ def visitor(number: int, order: CrowdOrder) -> None:
 
 
 def report(result: Exchange | Late) -> None:
-    """Print a result by one system call, so that the lines of several threads do not mix."""
+    """Print a result with one system call, so that the lines of several threads do not mix."""
     os.write(1, json.dumps(result).encode() + b"\n")
 
 

@@ -43,7 +43,8 @@ class ContrastKind(NamedTuple):
     metrics: Sequence[str]
     """Keys of figures. The first key whose figure all scenarios have is used; if there is none,
     the last key."""
-    words: str  # A text with {} for the last label, and {} for " in place of" with the first label.
+    words: str
+    """A format of two texts: the last label; " in place of " and the first label, or empty."""
 
     def value(self, scenario: Conditions) -> str:
         """Return the scenario's name in the chart: the value of the condition."""
@@ -209,7 +210,7 @@ def share_left(ratio: float, at_least: bool = False) -> str:
 
 
 def loop_rows(study: Study) -> list[Row]:
-    """Return a server's latency percentiles (milliseconds) in each open loop, and in the closed
+    """Return each server's latency percentiles (ms) in each open loop, and in the closed
     loop at the nearest level. The page shows a row for the scenario with the key `s`; `asked` is
     the requested rate of the open loop.
 

@@ -129,9 +129,9 @@ def _value(point: Point, key: str) -> str:
 
 
 def _ends(order: Sequence[Point], key: str, words: str, other: str, ratio: str) -> str:
-    """Return the lowest figure (`words`) and the highest (`other`) with their servers, their ratio
-    if it is significant (`ratio`), and the servers that do not differ significantly from the first.
-    The figures of `order` must be sorted."""
+    """Return a text with the lowest and the highest figure, their servers, and a significant ratio.
+    It also names the servers that do not differ significantly from the first. `order`: sorted by
+    the figure; `words`, `other`, `ratio`: the formats of the two figures and of their ratio."""
     if not order:
         return ""
     low, high = order[0], order[-1]

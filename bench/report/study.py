@@ -13,7 +13,7 @@ from bench.records.results import Results
 from bench.records.workloads import WORKLOADS
 
 Row: TypeAlias = dict[str, Any]
-"""A row of a chart's data or of an export; this package only writes rows."""
+"""A row of a chart's data or of an export."""
 
 
 class StudySubject(NamedTuple):

@@ -60,7 +60,7 @@ class Disturbance(BaseModel):
         """Make the event happen. `server`, `redis`: the PIDs of the server and of Redis."""
         if self.act == "kill_a_child":
             with contextlib.suppress(psutil.Error):
-                for child in psutil.Process(server).children()[:1]:  # not each server has one
+                for child in psutil.Process(server).children()[:1]:  # some servers have none
                     child.kill()
         else:
             os.kill(redis, signal.SIGSTOP if self.act == "stop_redis" else signal.SIGCONT)

@@ -96,7 +96,7 @@ class Lane:
     begin: float
     end: float
     name: str = ""
-    ended: str = ""  # How the task ended; empty if it still ran at the scenario's end.
+    ended: str = ""  # How the task ended; empty if it still ran at the picture's end.
     bars: list[Bar] = field(default_factory=list)
     serves: int | None = None  # The request that the task serves after its last bar.
     is_loop: bool = False  # Whether the task is an event loop, which serves many clients at once.

@@ -3,9 +3,8 @@
 
 A line of strace begins with the number of the process or thread and the time. strace may print a
 call that sleeps in two parts ("<unfinished ...>", "<... resumed>"), which the parser joins. The
-lines of a call's stack follow the call. `sources_of` finds their lines in the project's sources,
-with the text of the line. If a source has changed since the trace, `today` finds the line by its
-text.
+lines of a call's stack follow the call. `sources_of` finds the source lines of each line of a
+stack, with their text. If a source has changed since the trace, `today` finds a line by its text.
 """
 
 import re

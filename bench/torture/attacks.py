@@ -214,7 +214,7 @@ class Action(NamedTuple):
 
 
 def kill_child(scene: AttackScene) -> None:
-    """Kill a random child process with SIGKILL; some of them wait for a client."""
+    """Kill a random child process with SIGKILL. It may serve a client, or wait for one."""
     if children := scene.children():
         with contextlib.suppress(psutil.Error):
             random.choice(children).kill()
@@ -262,7 +262,7 @@ class Attackers(BaseModel):
     count: int = 200
     """The number of clients; the default is twice the number of workers of 03 and 05."""
     pages: Sequence[str] = ["redirect"]
-    """The crowd requests the first of these pages that the server has, otherwise the last."""
+    """The crowd requests the first page that the server has; if it has none, the last page."""
     pause: float = 0.0
     far: bool = False  # Whether the crowd uses the slow line.
 

@@ -102,7 +102,7 @@ def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
     keeper = Child(["unshare", "--net", "--", "sh", "-c", "echo; exec sleep infinity"])
     try:
         if not keeper.until(lambda: keeper.stdout, WAIT_SECONDS, watch):
-            raise NoLine("the second network namespace did not come up")
+            raise NoLine("the second network namespace did not start")
         inside = f"nsenter --net=/proc/{keeper.pid}/ns/net --"
         for command in (
             f"ip link add near type veth peer name far netns {keeper.pid}",

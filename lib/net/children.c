@@ -166,7 +166,7 @@ static void log_crash(pid_t child, int status) {
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
     const char *reason = strsignal(WTERMSIG(status));
-    /* Each process ID is new, so only the reasons are compared. */
+    /* The process ID makes each text new, so only the reasons are compared. */
     if (log_count_message(&crashes, reason))
         log_line(&crashes,
                  "child %d was ended by signal %d (%s); the kernel's log may "

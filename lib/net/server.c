@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Prints text to standard error if standard output is the access log. */
+/* Prints to standard output, or to standard error if --log uses the former. */
 static void print(const struct server *server, const char *text,
                   size_t length) {
     output_text(server->options.log ? STDERR_FILENO : STDOUT_FILENO, text,
@@ -94,7 +94,7 @@ void server_start(struct server *server,
     ops_confine_files(options->confined, options->root, server->redis.port);
 }
 
-/* The address is read first: that call is forbidden later. */
+/* Reads the address first, because ops_confine_calls() forbids getsockname. */
 void server_ready(struct server *server) {
     const struct options *options = &server->options;
     struct sockaddr_storage address;
@@ -279,7 +279,7 @@ int server_end(struct server *server) {
     FILE *stream = open_memstream(&text, &length);
 
     redis_pool_destroy(&server->redis_pool);
-    while (server->listeners_count > 0) /* signal handlers use no closed one */
+    while (server->listeners_count > 0) /* signal handlers use only open ones */
         close(server->listeners[--server->listeners_count]);
     free(server->listeners);
     if (stream != NULL)

@@ -22,8 +22,8 @@ struct log_limit {
     _Atomic uint32_t texts[LOG_TEXTS]; /* hashes of logged ones; 0: none */
 };
 
-/* Counts a message.  Returns true if it must be logged: its text is new in this
-   LOG_INTERVAL, and fewer than LOG_TEXTS texts have been logged in it. */
+/* Counts a message.  Returns true if it must be logged: in this LOG_INTERVAL
+   its text is new, and fewer than LOG_TEXTS texts have been logged. */
 bool log_count_message(struct log_limit *limit, const char *text);
 
 /* Logs a message that may be repeated for days.  In a LOG_INTERVAL each text is
@@ -31,8 +31,8 @@ bool log_count_message(struct log_limit *limit, const char *text);
 __attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
                                                        const char *format, ...);
 
-/* Prints one line on standard error: the program's name, the text, and the
-   number of messages since the last line, if it is above 1 (NULL: no number).
+/* Prints one line on standard error: the program's name, the text, and (if
+   `limit` is not NULL) the number of messages since the last line, if above 1.
    Bytes of the text that are not printable ASCII become question marks. */
 __attribute__((format(printf, 2, 3))) void log_line(struct log_limit *limit,
                                                     const char *format, ...);

@@ -45,7 +45,7 @@ static void on_stop(int signal_number) {
     if (!stop.stopping)
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
-    /* A later signal may come when main() has returned. */
+    /* Only once: when a later signal comes, main() may have returned. */
     if (getpid() == stop.owner && !atomic_exchange(stop.stop_all, true)) {
         /* No further clients may join the backlog. */
         for (size_t i = 0; i < *stop.count; i++)

@@ -24,9 +24,9 @@
 #include <stddef.h>
 
 /* Makes SIGINT, SIGTERM and SIGHUP stop the server.  The process that calls
-   this, before any fork, owns the listening sockets; the array must stay valid.
-   Only the first *count sockets are used, and server_has_backlog() checks the
-   first one. */
+   this, before any fork, owns the listening sockets.  The array and *count must
+   stay valid.  Only the first *count sockets are used; server_has_backlog()
+   checks the first one. */
 void stop_init(const int *listeners, const _Atomic size_t *count);
 
 bool stop_parent_is_alive(void); /* in a worker */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Start a server, send it requests, stop it, and check that it leaves no process behind."""
+"""Start a server, send it requests, stop it, and check that none of its processes is left."""
 
 import contextlib
 import functools
@@ -40,7 +40,7 @@ SANITIZER_REPORTS = (
 
 of, of_kind = pytest.mark.of_servers, pytest.mark.of_kind
 shared = functools.partial(pytest.param, marks=pytest.mark.shared_code)
-"""Makes a parameter that is tested only with the servers of the mark shared_code."""
+"""Make a parameter that is tested only with the servers of the mark shared_code."""
 
 
 class Architecture(ServerFacts):
@@ -289,7 +289,7 @@ class Server:
     # ---- Clients ----
 
     def client(self, receive_buffer: int = 0) -> Client:
-        """Return a new connection to the server, a context manager."""
+        """Return a new connection, a context manager; `receive_buffer` in bytes, 0: the usual."""
         return Client((self.host, self.port), receive_buffer)
 
     def get(self, target: str, *fields: tuple[str, str], method: str = "GET") -> Response:
@@ -331,7 +331,7 @@ class Server:
 
     def statuses(self, target: str, count: int, at_once: int = 1) -> Counter[int]:
         """Send `count` requests, `at_once` of them at the same time, each on a new connection.
-        Return how often each status was the response."""
+        Return the number of responses with each status."""
         if at_once == 1:  # so that an error ends the loop
             return Counter(self.get(target).status for _ in range(count))
         with ThreadPoolExecutor(at_once) as pool:
@@ -340,7 +340,7 @@ class Server:
     # ---- Processes and output ----
 
     def statistics(self) -> dict[str, str]:
-        """Return the lines of the banner and of the statistics as text, by name."""
+        """Return the values in the banner and the statistics, by the names of their lines."""
         text = self.stderr if "--log" in self.options else self.stdout
         figures = lines_of(text)
         assert "requests" in figures, f"{self.name} printed no statistics: {text}"

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 
 def assert_well_formed(page: str) -> None:
-    """Assert that a page is a whole HTML document whose tags are all closed in order. The only void
-    elements may be `meta` and `link`."""
+    """Assert that a page is a whole HTML document whose tags are all closed in order. No other void
+    elements than `meta` and `link` are allowed."""
     doctype, _, rest = page.partition("\n")
     assert doctype.lower() == "<!doctype html>", page[:100]
     try:  # in XML every tag must be closed

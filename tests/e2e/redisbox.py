@@ -86,7 +86,7 @@ class PrivateRedis:
         self.socket_path = str(Path(self._folder.name) / "redis.sock")
 
     def unused(self) -> int:
-        """Return the number of a database that was not used before."""
+        """Return the number of a database, from 1; each call returns another number."""
         return next(self._numbers)
 
     def url(self, database: int = 0) -> str:

@@ -84,8 +84,8 @@ def begun_by_strace(path: Path) -> tuple[str, ...]:
 
 
 def _sleeps(pids: list[int], alone: bool) -> dict[int, int]:
-    """Return how often each thread of these processes, or with `alone` each first thread, has
-    slept or stopped (proc_pid_status(5))."""
+    """Return how often each thread of these processes has slept or stopped, by its ID; with `alone`
+    only the first threads (voluntary_ctxt_switches of proc_pid_status(5))."""
     threads = pids if alone else [task for pid in pids for task in processes.tasks(pid)]
     return {task: processes.status_number(task, "voluntary_ctxt_switches") for task in threads}
 

@@ -349,7 +349,7 @@ def others(scene: Scene) -> str | None:
     if scene.stalled_by == "none" and alone:
         with hold(scene, TOGETHER) as held:
             seen = f"{TOGETHER} clients sent half a request, and the last one sent the rest first"
-            # A limit of clients does not disconnect them.
+            # A server that serves few clients at once does not disconnect the others.
             finish(scene, held[::-1], "few-at-once", seen, may_end=False)
     # More clients than the usual table sizes (64, 100, 256, 1024).
     crowd(scene, 1100, SETTLE_SECONDS, "fails-under-load")

@@ -276,7 +276,7 @@ def take(
     late = right == b"" or right.endswith(OPEN)
     step = in_words(verb, first.decode(), others)
     failed = difference(step, fault, here, right, sure=not (late or waits))
-    # A new connection may get another worker, whose Redis connection may work.
+    # After a 502 or 503, a new connection may get another worker, whose Redis connection works.
     status = status_of(Response.of(here))
     explained = status in UNAVAILABLE or fault in ("short-write", "not-kept")
     if verb == b"ask" and is_kept and not explained and fault != "redis-not-back":
@@ -293,7 +293,7 @@ def named(
     """Return the fault of the response `here` to `data` if `right` is correct. `is_kept`: whether
     the connection has had other responses; `usual`: the fault of a wrong status or a missing
     response, unless the difference shows the cause."""
-    # The client's side is still open, so an open connection is no fault here.
+    # The client has not closed its side, so the server may keep the connection open.
     fault = cause(data, here.removesuffix(OPEN), right.removesuffix(OPEN), is_kept)
     status, wanted = (status_of(Response.of(one)) for one in (here, right))
     if usual is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The specification of each chart in Vega-Lite (https://vega.github.io/vega-lite/docs/).
 
-A specification has layers of marks. The data, filters and channels of a specification hold for all
+A specification has layers of marks. The data, filters and channels of a specification apply to all
 of its layers."""
 
 import json
@@ -18,7 +18,7 @@ Spec: TypeAlias = dict[str, Any]
 """A specification, or a part of it."""
 
 NARROW = "width < 480"
-"""An expression: plots that are narrower, in pixels, have the layout for a phone."""
+"""An expression: true if the plot is so narrow (in pixels) that it has the layout for a phone."""
 SHOWN = "indexof(hidden, datum.subject) < 0"
 OF_SCENARIO = "datum.s === scenario"
 OF_FAMILY = "datum.family && indexof(datum.family, scenario) >= 0"
@@ -269,8 +269,8 @@ COLOURS = ("#2F6FB2", "#D55E00", "#009E73", "#C7609A", "#8C6BB1", "#C98A00", "#3
 
 
 def standing(rows: Sequence[Row]) -> Spec:
-    """Return the chart of the CPU per request of the seven servers and of the reference servers: a
-    dot for each load, on a logarithmic axis."""
+    """Return the chart of the CPU per request of the project's servers and of the reference
+    servers: a dot for each load, on a logarithmic axis."""
     order = list(dict.fromkeys(str(row["subject"]) for row in rows))
     loads = sorted({str(row["load"]) for row in rows})
     seven = json.dumps([row["subject"] for row in rows if row["kind"] == "server"])
@@ -295,7 +295,7 @@ def standing(rows: Sequence[Row]) -> Spec:
 
 
 def _two_parts(parts: dict[str, str], title: str, whole: str) -> Spec:
-    """Return bars in two parts. `parts`: each column's name.
+    """Return bars in two parts. `parts`: the name of each column in the legend.
 
     A bar ends at the column `whole`, because the sum of the parts' medians may differ from the
     median of the whole.
@@ -410,8 +410,8 @@ def holding(drawn: Servers, levels: Sequence[int], seen: Container[str]) -> Spec
 
 
 def loops() -> Spec:
-    """Return the chart of both kinds of loop: for each server a row per loop, from the median to
-    p99."""
+    """Return the chart of the closed and the open loop: for each server a row per kind of latency,
+    from the median to p99."""
     colours = dict(zip(WAYS, ("@soft", "@p90", "@baseline"), strict=True))
     axis = {"labelLimit": 150, "labelExpr": "split(datum.label, '|')"}
     layers = [
@@ -434,7 +434,7 @@ def loops() -> Spec:
 
 def hosts(drawn: Servers, names: Sequence[str]) -> Spec:
     """Return the chart of the CPU use of the hosts `names`, from left to right: a column for each
-    host. A full bar is a part of its column; all percentages are written at its end."""
+    host. A bar of 100 % is shorter than its column, and the percentage is written next to it."""
     colours = {"CPU used, share of its limit": "@user", "throttled, share of periods": "@baseline"}
     used, throttled = colours
     full = f"({NARROW} ? 0.45 : 0.62)"

@@ -80,7 +80,7 @@ def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
 
 def losses(cell: TortureCell, facts: AttackFacts) -> str:
     """Return the losses in words, with the most frequent reason for failures; an empty text if
-    there are none. Excused outcomes have no reason, and the status 503 is itself a reason."""
+    there are none. Excused outcomes do not count; the status 502 or 503 needs no reason."""
     found = lost(cell, facts)
     text = listed([f"{n:,} {TEXTS.outcomes.get(outcome, outcome)}" for outcome, n in found.items()])
     parts = [phase.why for phase in since(cell)]

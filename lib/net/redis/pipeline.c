@@ -49,7 +49,7 @@ void redis_pipeline_close(struct redis_pipeline *pipeline) {
     buffer_free(&pipeline->input);
 }
 
-/* Redis is down, unless it has replied to any process after `since`. */
+/* Reports that Redis is down, unless any process had a reply after `since`. */
 static void fail_server(struct redis_pipeline *pipeline, struct view reason,
                         int64_t since, int64_t now) {
     redis_report_down(pipeline->server, reason, since, now);

@@ -111,9 +111,9 @@ static void wait_until_ready(const struct redis_pipeline *redis) {
 }
 
 /* Sends the rest of the command, then receives bytes; each step may sleep.
-   After the deadline the call continues only if bytes had already
-   come, because the server may have been suspended (SIGSTOP).  If they belong
-   to an oversized reply, the call fails. */
+   After the deadline the call continues only if bytes had already come, because
+   the server may have been suspended (SIGSTOP).  If the bytes belong to an
+   oversized reply, the call fails. */
 static void continue_call(struct redis_pipeline *redis) {
     int flags = call_flags(redis);
     bool late = time_left(redis) <= 0;
@@ -135,7 +135,7 @@ static void continue_call(struct redis_pipeline *redis) {
 
 /* Connecting, the login and the reply have one time limit together, because a
    worker waits for them.  If Redis has no free connection, returns false at
-   once, in PIPELINE_PAUSES: another thread may return a connection. */
+   once, in state PIPELINE_PAUSES, because another thread may return one. */
 static bool redis_client_call(struct redis_client *client, struct view command,
                               struct resp_reply *reply) {
     struct redis_pipeline *redis = &client->pipeline;

@@ -18,8 +18,8 @@
 /* One connection. */
 struct redis_client {
     struct redis_pipeline pipeline; /* of one command at a time */
-    bool lent;                      /* by a parent process, which has it, too */
-    bool fresh;                     /* never returned to the pool yet */
+    bool lent;                      /* a parent and its child share it */
+    bool fresh;                     /* not yet returned to the pool */
     int64_t used_at;                /* clock_milliseconds() of the last use */
     size_t counted;            /* memory of a long reply, see budget_count() */
     struct redis_client *next; /* in a pool */
@@ -45,10 +45,10 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
 /* Sends a command, and sleeps until its reply is whole.  Connects first if that
    is needed.  All this takes about REDIS_REPLY_TIMEOUT at most, or twice that
-   if Redis has rejected connections before.  If no reply comes, closes the
-   connection, because a late reply would be taken for the next one.  Returns
-   false if Redis fails, or has no free connection.  The call may replace
-   *client by a connection that another thread has returned.  The reply points
+   if Redis rejects a connection meanwhile.  Returns false if Redis fails, or
+   has no free connection.  Without a reply the connection is closed; otherwise
+   the next call would take a late reply for its own.  The call may replace
+   *client with a connection that another thread has returned.  The reply points
    into the client and is valid until the next call. */
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);

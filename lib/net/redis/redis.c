@@ -187,7 +187,7 @@ unsigned redis_append_handshake(const struct redis_server *server,
 
 /* ---- The state that all processes share, and the log ---- */
 
-/* Returns the length of a text for the log, in the type of printf(3). */
+/* Returns how much of a text is logged, in bytes, for "%.*s" of printf(3). */
 static int length_of(struct view text) {
     return (int)MIN(text.length, 200);
 }

@@ -61,9 +61,9 @@ unsigned redis_append_handshake(const struct redis_server *server,
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
 /* The next functions report an event to all processes, to the log, or to both.
-   redis_report_down(): Redis is down, because a call that began at `since`
-   could not connect, or had no reply in time.  Returns false if Redis is not
-   down: it has replied to any call since then. */
+   redis_report_down(): Redis is down, because a call could not connect, lost
+   its new connection, or had no reply in time.  Returns false if Redis is not
+   down: it has replied to any process after `since`. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
 /* Only the requests on one connection have failed. */

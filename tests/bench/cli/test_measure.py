@@ -42,7 +42,7 @@ def all_held(found: Results) -> bool:
 
 
 def swept(folder: Path, words: str, good: Callable[[Results], bool] = all_held) -> Results:
-    """Return the results of a sweep with these options. If they are not good, try again."""
+    """Return good results of a sweep with these options, after ATTEMPTS sweeps at most."""
     for attempt in range(ATTEMPTS):
         results = folder / str(attempt)
         done = bench("sweep", *words.split(), "--results", results, status=None)

@@ -53,7 +53,7 @@ def fill(folder: Path, **files: str) -> Path:
 
 
 def net(proc: Path, overflows: int, drops: int, resent: int, forgotten: int) -> None:
-    """Write files like the kernel's, with these counters among others."""
+    """Write the kernel's files of TCP counters: these counters and some others."""
     fill(
         proc / "net",
         netstat="TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeWaitOverflow\n"
@@ -63,7 +63,7 @@ def net(proc: Path, overflows: int, drops: int, resent: int, forgotten: int) -> 
 
 
 def use_of(group: Path, version: str, periods: int, throttled: int, used_us: int) -> None:
-    """Write the counters of a group with a quota, in the format of a version."""
+    """Write the counters of a group with a quota, as this version of cgroups does."""
     counted = f"nr_periods {periods}\nnr_throttled {throttled}\n"
     if version == "cgroup v2":
         fill(group, cpu__stat=f"usage_usec {used_us}\nuser_usec 1\n{counted}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs as texts, for the tests of this folder."""
+"""Runs that are written as texts, for the tests of readers and records."""
 
 from bench.records.conditions import BY_NAME, Conditions
 from bench.records.figures import Held, Run
@@ -8,11 +8,11 @@ from ..report.made import made_run
 
 
 def runs_of(text: str, figure: str = "rate", usual: str = "") -> list[Run]:
-    """Return the runs of a text such as "epoll 100 101/load quota=20 foreign=0.4; poll 200":
-    servers, each with the figure of every run; then conditions as on the command line, the level,
-    the workload, and other figures (one for all runs, or a list as in cpu=40,41). After a figure,
-    /failed or a bottleneck describes its run; the usual bottleneck is the server. `usual`: words
-    for all servers."""
+    """Return the runs of a text such as "epoll 100 101/load quota=20 cpu=40,41; poll 200". Each
+    part has a server and a number for each of its runs, which is the value of `figure`. Then follow
+    conditions as on the command line, level=, workload=, and other figures: one for all runs, or a
+    list. /failed or /BOTTLENECK describes one run; the default is a valid run with the bottleneck
+    "server". The words of `usual` apply to all servers."""
     found = []
     for subject, *words in (part.split() for part in text.split("; ") if part):
         said = dict(word.split("=") for word in (*usual.split(), *words) if "=" in word)

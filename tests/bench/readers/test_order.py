@@ -20,7 +20,7 @@ CASES = toml_of(Path(__file__).with_name("order.toml"))
 
 
 def sweep(text: str, slicing: str | None = "cgroup v2") -> Results:
-    """Return the runs of a text. The CPU time follows from the rate and the CPU quota."""
+    """Return a sweep from a text. The CPU time follows from the rate and the CPU quota."""
     runs = runs_of(text, usual="quota=20")
     for run in runs:
         assert run.process

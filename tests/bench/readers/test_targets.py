@@ -28,7 +28,7 @@ def comparisons(found: Results) -> list[Comparison]:
 
 
 def results(text: str) -> Results:
-    """Return runs with these costs of a redirect."""
+    """Return a sweep from a text with the costs of a redirect (CPU time in us)."""
     return results_of(runs_of(text, "cpu", usual="workload=redirect"))
 
 

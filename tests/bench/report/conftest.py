@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 
 
 def rendered(results: Results) -> str:
-    """Return the page of a report."""
+    """Return the HTML page of a report on these results."""
     study = Study(results)
     return render(study, catalogue(study))
 

@@ -287,7 +287,7 @@ def run_on_hosts(subject: str, conditions: Conditions, level: int, number: int) 
         "zerohttpd2": cost * second / conditions.instances,
         "redis": 18.0,
     }
-    """The CPU time per request of each host. The instances alternate between two hosts."""
+    """The CPU time per request of each host, in us. Two hosts share the instances."""
     limit = max(costs, key=lambda name: costs[name])
     rate = QUOTA * 1e6 / costs[limit] * (1 + 0.01 * ((number + level) % 3 - 1))
     run.open_loop.rate_done = rate

@@ -144,7 +144,7 @@ def test_the_configuration() -> None:
         'proxy_set_header Connection "close";',
     ):
         assert part in text
-    assert set(re.findall(r"/[a-z/]+(?=/)", text)) == {"/folder", "/dev"}, "a file is elsewhere"
+    assert set(re.findall(r"/[a-z/]+(?=/)", text)) == {"/folder", "/dev"}, "an unexpected folder"
     assert ("keepalive 100" in text, "keepalive 100;" in kept) == (False, True)
     assert 'proxy_set_header Connection "";' in kept
 

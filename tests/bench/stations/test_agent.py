@@ -95,7 +95,7 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     started = [pid for pid, words in marked(mark) if words.startswith(f"{ROOT}/preforking")]
     variables = [Path(f"/proc/{pid}/environ").read_bytes() for pid in started]
     assert variables, "the servers run"
-    assert not any(b"GIT_DIR=" in each for each in variables), "they inherit no foreign variable"
+    assert not any(b"GIT_DIR=" in each for each in variables), "they do not inherit GIT_DIR"
     workload = workload_for("guestbook")
     station.begin()
     for url in urls[:2]:

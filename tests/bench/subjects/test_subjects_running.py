@@ -148,7 +148,7 @@ def test_clients_that_leave_do_no_harm(architecture: str, store: Store) -> None:
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
 def test_the_commands_are_those_of_the_server(store: Store) -> None:
     """A baseline sends Redis the commands of BASELINE_ASKS, and no others that change data. The
-    server epoll sends the same commands for pages, apart from the login."""
+    server epoll sends the same commands for the workloads guestbook and link."""
     client, url = store
 
     def counts() -> tuple[int, int]:

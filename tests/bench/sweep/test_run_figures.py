@@ -78,7 +78,7 @@ def use(**other: Any) -> ServersUse:
 
 
 def seen(role: Role | None = None, name: str = "", **report: Any) -> Report:
-    """Return a host that used 1 s of CPU time, half of its quota for 2.5 s."""
+    """Return the report of a host: it used 1 s of CPU time, half of its quota for 2.5 s."""
     host = report.pop("host", HostCount(1.0, None, None, TCP))
     return Report(role=role, name=name, host=host, allowed=0.8, **report)
 
@@ -99,7 +99,7 @@ def evidence_of(hosts: list[Report], conditions: Conditions = USUAL, **other: An
 
 
 def entered(evidence: Evidence) -> Run:
-    """Return a run with its figures."""
+    """Return the run of this evidence, with its figures."""
     run = Run(state="held", **vars(evidence.spec))
     enter(run, evidence)
     return run

@@ -371,7 +371,7 @@ def test_idle_client_holds_its_worker(start: Start) -> None:
 
 def test_length_of_the_backlog(start: Start) -> None:
     """The backlog is as long as requested, up to the kernel's limit (somaxconn). With a backlog of
-    1 all clients are served, because their kernels try again to connect."""
+    1 all clients are served, because their kernels repeat the connection request."""
     most = int(Path("/proc/sys/net/core/somaxconn").read_text())
     assert longest_backlog(start().port) == min(limit("DEFAULT_BACKLOG"), most)
     server = start("--backlog", "1")

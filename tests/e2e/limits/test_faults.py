@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Faults of system calls: each call fails, is interrupted, or is short (one byte).
 
-In a running server, a session with fixed requests is repeated. First the first call of a function
-fails, then its second call, and so on. Each response is right, or has status 500 or 503, or the
-connection is closed. The server does not crash, leaks nothing, and answers the next session
-correctly. At its start, a server starts completely, or prints the reason and exits with status 1.
+A session with fixed requests is repeated on a running server; in session N the Nth call of a
+function fails. Each response is right, or has status 500 or 503, or the connection is closed. The
+server does not crash, leaks nothing, and answers the next session correctly. At its start, a server
+starts completely, or prints the reason and exits with status 1.
 """
 
 import contextlib
@@ -126,7 +126,7 @@ class Session:
 
 @pytest.fixture(scope="module")
 def faulty(binary: Path, site: Path) -> Iterator[Session]:
-    """Yield a server with a Redis of its own, which most tests of this file use."""
+    """Yield a session of a server with its own Redis. Most tests of this file use it."""
     if not LIBRARY.exists():
         pytest.fail(f"{LIBRARY} is missing: build it first (make faults)", pytrace=False)
     wait_until_settled(site)  # the server does not cache a file that has just changed
@@ -248,7 +248,7 @@ def _assert_whole(server: FaultyServer, store: RedisClient) -> None:
 
 
 def _fails_at_start(server: FaultyServer) -> bool:
-    """Return whether the server fails to start. Assert that it then exits with 1 after one line."""
+    """Return whether the server fails to start. If so, assert one line of error and status 1."""
     with contextlib.suppress(AssertionError):
         server.start()
     # 03 and 09 fork their workers after the banner.

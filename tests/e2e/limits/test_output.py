@@ -59,7 +59,7 @@ def pipe() -> Iterator[Output]:
 
 
 def _to(descriptor: int) -> str:
-    """Return what a shell writes to redirect standard error to a descriptor of this process."""
+    """Return the shell's redirection of standard error to a descriptor of this process."""
     return f"2> /proc/{os.getpid()}/fd/{descriptor}"
 
 

@@ -110,8 +110,8 @@ def test_resources_are_those_of_the_kernel(start: Start, redis: PrivateRedis) ->
 @pytest.mark.shared_code
 @undisturbed_test(0.9)  # slightly less than OUTPUT_TIMEOUT
 def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
-    """A late reader, like a terminal after Ctrl-S, gets all statistics, here of a server without a
-    request."""
+    """A late reader, like a terminal after Ctrl-S, gets all statistics. In this test the server
+    has had no request."""
     reader, writer = os.pipe()
     command = guarded(Server(binary, site, "unix:/nowhere").command())
     with os.fdopen(reader, "rb") as output, subprocess.Popen(command, stdout=writer) as server:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The end: a server that is stopped by a signal finishes requests in flight, and leaves no accepted
-client without a response. The end of a client or process leaves no process or descriptor behind.
+"""The end: after a stop signal a server finishes requests in flight, and leaves no accepted client
+without a response. When a client or process ends, its processes end and its descriptors are closed.
 """
 
 import contextlib

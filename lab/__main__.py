@@ -202,7 +202,7 @@ def _row(known: Known, host: LabHost) -> tuple[str, ...]:
 
 
 def _remarks(known: Known) -> Iterator[str]:
-    """Yield what the table does not show, and each reason why hosts may get less CPU time."""
+    """Yield facts that the table lacks, and the reasons why hosts may get less CPU time."""
     hosts = known.plan.hosts
     if known.limited_reason and any(host.share for host in hosts):
         yield f"Each host has one CPU; the shares do not apply: {known.limited_reason}."

@@ -65,7 +65,7 @@ def become(
     kernel.unshare(NEW)
     socket.sethostname(host.name)
     kernel.set_domain(state.mark_of(plan.name))
-    # Versions of ip interpret a PID differently, so `netns` gets a path.
+    # Different versions of ip interpret a PID differently, so `netns` gets a path.
     _ip(
         "link set lo up",
         f"link add eth0 type veth peer name {host.name} netns /proc/{outside}/fd/{switch}",
@@ -249,7 +249,7 @@ def _change_files(stage: str, groups: list[str], carried: list[str]) -> list[str
     os.chdir("/")
     kernel.mount("proc", "/proc", "proc", kernel.NO_SET_UID | kernel.NO_DEVICES | kernel.NO_EXEC)
     kernel.bind("/proc/sys", "/proc/sys", kernel.READ_ONLY)
-    kernel.bind("/proc/sys/net", "/proc/sys/net")  # belongs to the host
+    kernel.bind("/proc/sys/net", "/proc/sys/net")  # writable: the host has its own network
     kernel.mount("sysfs", "/sys", "sysfs", kernel.READ_ONLY | kernel.NO_SET_UID | kernel.NO_EXEC)
     _show_groups(groups)
     _make_devices()

@@ -147,7 +147,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def _limit(hierarchy: Hierarchy, lab: str, host: LabHost) -> str:
-    """Make the group of a host in the lab's group, and return its folder."""
+    """Make the group of a host in the lab's group, set its limits, and return its folder."""
     group = hierarchy.mounted_on / TOP / lab / host.name
     group.mkdir()
     if (group / "cpuset.cpus").exists():

@@ -28,7 +28,7 @@ class Relay(socketserver.ThreadingUnixStreamServer):
     request_queue_size = 128
 
     def __init__(self, file: Path, addresses: set[str]) -> None:
-        """Start the server on the socket `file`, for the owner of the socket's folder."""
+        """Start the server on a new socket `file`, which the owner of its folder may use."""
         self.addresses = addresses
         super().__init__(str(file), _Visit)
         folder = file.parent.stat()

@@ -23,7 +23,7 @@ KILL_SECONDS = 20.0
 
 def clear(name: str) -> int | None:
     """Remove everything of a lab. Return the number of killed processes; None if there was nothing
-    to remove. Raise LabError if the lab's folder, or a process in its groups, is not the lab's."""
+    to remove. Raise LabError if its folder, or a process in its groups, lacks the lab's mark."""
     killed = _kill_all(state.mark_of(name))
     groups = limits.left_over(name)
     for group in groups:

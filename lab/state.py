@@ -119,8 +119,8 @@ def locked() -> Iterator[None]:
 
 
 def create(name: str, uid: int, gid: int) -> Path:
-    """Make the folder of a lab, for its owner. Rename it at the end, so that it never exists under
-    its name without the mark."""
+    """Make the folder of a lab, for its owner. The folder gets its final name at the end, so that
+    no folder has this name but not the mark."""
     new = _new_folder_of(name)
     new.mkdir(mode=0o700)
     (new / "mark").write_text(mark_of(name) + "\n")

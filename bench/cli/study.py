@@ -119,8 +119,8 @@ def measured(
     concludes: bool = True,
 ) -> tuple[sweep.Done, bool]:
     """Make all measurements of the studies, with the chosen sizes, parts and servers, as one sweep.
-    Return its end, and whether a part was skipped because it has no server; print the reasons.
-    Raises UserError."""
+    Print the reason for each part that is skipped because it has no server. Return how the sweep
+    ended, and whether a part was skipped. Raises UserError."""
     given = vars(chosen).get  # most commands lack some of the options
     only = each_of("part", words_of(given("only")), [x for s in studies for x in s.part_names()])
     size = [given(name) for name in ("requests", "runs", "concurrency")]

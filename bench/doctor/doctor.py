@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The doctor compares the limits of all hosts with the needs of the chosen runs, and prints fixes.
+"""The doctor checks this machine and the limits of all hosts for the chosen runs, and prints fixes.
 
-The doctor changes nothing. Every sweep runs the doctor first and prints the failed checks. Each
-finding has the limit, its value, the needed value, and a command or advice. A sweep skips
-impossible runs; for other findings it prints a warning before the first run.
+The doctor changes nothing. Every sweep runs the doctor first and prints the failed checks. A
+finding is a limit that is too low: its value, the needed value, and a command or advice. A sweep
+skips impossible runs; for other findings it prints a warning before the first run.
 """
 
 import os
@@ -34,10 +34,10 @@ SPARE_DESCRIPTORS = 64
 """The descriptors that ab and the servers need in addition to connections: standard input and
 output, the listening socket, public/, templates/, Redis, and files that servers keep open."""
 TIME_WAIT_AMPLE = 600_000
-"""Enough for 10,000 connections per second that stay in TIME_WAIT for 60 s each. The fix in
-limits.toml has the same number."""
+"""This number of entries suffices if 10,000 connections per second end and stay in TIME_WAIT for
+60 s each. The fix in limits.toml has the same number."""
 REUSED = {0: "never", 1: "always", 2: "on loopback"}
-"""The values of tcp_tw_reuse."""
+"""When ports in TIME_WAIT are reused, by the value of tcp_tw_reuse."""
 
 
 class LimitWords(BaseModel):
@@ -90,7 +90,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
     """Yield a finding for each limit that matters for a role (None: everything runs on one
-    machine); no `levels`: the limit suffices."""
+    machine). If the limit suffices, the finding has no `levels`."""
     levels = sorted({run.connections for run in runs})
     of_ab = sorted({run.of_ab for run in runs})
     ended = [run.ended_connections(role) for run in runs]
@@ -102,7 +102,7 @@ def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> 
     # tcp_tw_reuse (2: on loopback only), a new connection can use the port after 1 s.
     rests = limits.time_wait_reuse == 0 or (limits.time_wait_reuse == 2 and role is not None)
     many = [run for run in runs if run.requests > limits.ports and not run.conditions.keep_alive]
-    # Without SYN cookies, the kernel reserves a quarter of this queue for known peers. With SYN
+    # Without SYN cookies, the kernel reserves a quarter of this queue for known clients. With SYN
     # cookies, this setting has no effect, because the length of the accept queue is the limit.
     usable = None if limits.syn_cookies else limits.syn_backlog - limits.syn_backlog // 4
     scarce = above(limits.ports)
@@ -240,7 +240,7 @@ class Diagnosis:
 
     limits: SystemLimits  # The limits of this machine.
     lines: list[DoctorLine]
-    findings: list[Finding]  # The limits that are too low, of all hosts.
+    findings: list[Finding]  # All hosts' limits that are too low.
 
     def why_not(self, run: RunSpec) -> Finding | None:
         """Return the reason why a run is impossible; None if the run is possible."""

@@ -142,7 +142,7 @@ def limit_of(
             tasks = len(range(servers.index(host), instances, len(servers)))
             cost, most = cost * tasks / instances, tasks * (quota or 1.0)
         if cost:
-            # 0.5 is half a CPU (a quota).
+            # A `cpu_limit` of 0.5 is half a CPU.
             cpus = min(host.cpus, host.cpu_limit or host.cpus, tasks, most)
             ends.append((cpus * 1e6 / cost, host.name))
     if not ends:

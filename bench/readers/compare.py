@@ -225,7 +225,7 @@ def _table(found: Sequence[Change]) -> Table:
 
 
 def _figure(point: Point | None) -> tuple[float | None, str]:
-    """Return the rate of a data point or the figure of its probe, and this figure as text."""
+    """Return a data point's rate or its probe's figure, and its text or the reason for None."""
     if point is None:
         return None, ""
     if (rate := point.get("rate")) is not None:

@@ -75,7 +75,7 @@ def order(results: Results, conditions: Conditions) -> Order | None:
     level = best_level(points)
     held = {p.subject: p.runs for p in points if p.held and p.level == level}
     limits = {name: list(map(_limit_of, runs)) for name, runs in held.items()}
-    # The servers that were not the limit in most of their runs, with their most frequent limit.
+    # Servers that limited at most half of their runs, and the most frequent other limit of each.
     others = {
         name: Counter(limit for limit in of if limit != "server").most_common(1)[0][0]
         for name, of in limits.items()

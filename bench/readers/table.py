@@ -40,10 +40,10 @@ def result_table(
     """Return the tables of the results so far, one for each set of conditions. Below are the
     reasons for missing results.
 
-    During a sweep, `lines` is the height of the terminal, and `current` is the run in progress, if
-    any. Only the current conditions, the levels near the current level and the last NOTES_LIVE
-    notes are shown. At the end of a sweep (`lines` is None) empty rows are left out, and many
-    servers are split into several tables.
+    During a sweep, `lines` is the number of available lines, and `current` is the run in progress,
+    if any. Only the current conditions, the levels near the current level and the last NOTES_LIVE
+    notes are shown. At the end of a sweep (`lines` is None), rows without results are left out, and
+    many servers are split into several tables.
     """
     at_hand = [conditions for conditions in results.conditions() if conditions.rated]
     if lines is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A configuration: a server under test, conditions, and a number of connections; and the plan of a
-sweep, which has several configurations. Each condition is a field of Conditions; conditions.toml
-has a table for each field except the workload. The class and the file define options, titles, file
-names and columns, see docs/how-to/extend-the-benchmark.md."""
+"""Models of a configuration (a server under test, conditions, and a number of connections), and of
+the plan and the runs of a sweep. Each condition is a field of Conditions; conditions.toml has a
+table for each field except the workload. The class and the file define options, titles, file names
+and columns, see docs/how-to/extend-the-benchmark.md."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -254,8 +254,8 @@ class RunSpec:
         return 0 if other else self.concurrency
 
     def ended_connections(self, at: Role | None = None) -> int:
-        """Return the number of the run's connections to the servers (`at`: "server"), to nginx
-        ("nginx") or to both (otherwise). All of them are closed. The warm-up is not counted."""
+        """Return how many connections end in the run, without the warm-up: to the servers (`at`:
+        "server"), to nginx ("nginx"), or to both (otherwise)."""
         conditions = self.conditions
         of_clients = self.connections
         if not conditions.keep_alive:

@@ -121,7 +121,7 @@ class Limit(Enum):
 class Finding(BaseModel):
     """A limit that is too low for some levels."""
 
-    about: Limit | None = None  # None: the record of an older sweep lacks it.
+    about: Limit | None = None  # None: unknown, in the record of an older sweep.
     limit: str
     have: str
     need: str

@@ -11,7 +11,7 @@ class UserError(Exception):
 
 
 class Interrupted(Exception):
-    """The command was interrupted by a signal, detected by `bench.host.process.SignalWatch`."""
+    """A signal interrupted the command; `bench.host.process.SignalWatch` raises this error."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

@@ -182,7 +182,7 @@ class WrkFigures(BaseModel):
     unasked: int
     """Planned requests that wrk did not send. If all answers came, the server sent this number of
     answers without a request."""
-    transferred_bytes: int  # The heads and bodies of all answers.
+    transferred_bytes: int  # The bytes of all answers, heads and bodies.
     statuses: dict[str, int]  # Answers by status.
     lengths: dict[str, int]  # Answers by the length of their bodies.
     closes: int  # Answers with `Connection: close`.

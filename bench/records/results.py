@@ -95,8 +95,8 @@ class Expect(BaseModel):
     server: str = ""  # Empty: each server without its own version of this expectation.
     versus: tuple[str, ...] = ()
     """Server names or OTHER_SIDES, for ratios; empty: the limit is for the figure itself."""
-    workloads: tuple[str, ...] = ()  # Empty: each workload.
-    level: int | None = None  # The number of connections; None: each number.
+    workloads: tuple[str, ...] = ()  # Empty: all workloads.
+    level: int | None = None  # The number of connections; None: any number.
     than: dict[str, bool | int | float | str] = {}
     """The other side's conditions (also `workload` and `level`) that differ from this side's."""
     limit: float | None = None  # None: the ratio is shown without a target.
@@ -108,7 +108,7 @@ class Expect(BaseModel):
         return self.model_extra or {}
 
     def allows(self, value: float) -> bool:
-        """Return whether a figure or a ratio meets the limit; without a limit, each one does."""
+        """Return whether a figure or a ratio meets the limit, or whether there is no limit."""
         if self.limit is None:
             return True
         return value <= self.limit if self.sense == "at most" else value >= self.limit

@@ -113,8 +113,8 @@ class TortureCell(BaseModel):
     """The seconds from the attack's end to the server's recovery; None: no recovery in time."""
     course: list[int] = []
     """Good responses to the rated visitors in each interval of 0.1 s from the start."""
-    attack_from_s: float = 0.0
-    attack_to_s: float = 0.0  # The start and the end of the attack in `course`, in seconds.
+    attack_from_s: float = 0.0  # The start of the attack in `course`, in seconds.
+    attack_to_s: float = 0.0  # The end of the attack in `course`, in seconds.
     wanted: float = 0.0
     """The rate of the rated visitors with an infinitely fast server, in pages/s."""
     starved_s: float = 0.0

@@ -213,7 +213,7 @@ class PrivateRedis(RunRedis):
         return UserError(f"the private Redis server did not start: {said or 'no error message'}")
 
     def _comes_up(self) -> bool:
-        """Start Redis and return whether it answers to commands. If it does not, end it."""
+        """Start Redis. Return whether it answers and has loaded its data; if not, end it."""
 
         def answers() -> bool:
             try:

@@ -4,10 +4,10 @@ JSON.
 
     ["start_slow_redis", "redis://10.77.0.4:6379", 5.0]
     {"result": "redis://10.77.0.4:41234"}
-    {"error": ["StartError", "epoll did not start: ..."]}
+    {"error": ["UserError", "a slow Redis needs TCP: ..."]}
 
-A request has the name of a method of `LocalStation` and its arguments. "result" is the method's
-result. The first request is `hello`: both sides must have the same source files, because a sweep
+A request has the name of a method of `LocalStation` and its arguments; a reply has the result or
+an error. The first request is `hello`: both sides must have the same source files, because a sweep
 must not compare different versions. After a late or wrong reply the sweep sends no more requests.
 
 `python -m bench.stations.agent` is the agent. It reads requests from standard input and writes
@@ -87,7 +87,7 @@ class Reply(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     result: JsonValue = None
-    error: tuple[str, str] | None = None  # The key in ERRORS and the message.
+    error: tuple[str, str] | None = None  # A key of ERRORS (or "nonsense") and the message.
 
 
 class Lines:
@@ -130,7 +130,7 @@ class LoadHost(BaseModel):
 class AgentHost(LoadHost):
     """A host with an agent."""
 
-    agent: list[str] = Field(min_length=1)  # The command that starts the agent on this host.
+    agent: list[str] = Field(min_length=1)  # The command that starts the agent on that host.
 
 
 class HostLost(NoFigure, UserError):
@@ -216,7 +216,7 @@ class RemoteStation:
             result = get_type_hints(getattr(LocalStation, name))["return"]
             return TypeAdapter(result).validate_python(reply.result)
         except ValidationError:
-            why = f"the agent on {self._host.name} sent an incomplete reply to {name}"
+            why = f"the agent on {self._host.name} sent an invalid reply to {name}"
             raise self._give_up(why) from None
 
     def _reply(self, deadline: float, name: str) -> Reply:
@@ -293,7 +293,7 @@ def _answer(station: LocalStation, line: bytes) -> Reply:
             raise UserError(f"unknown request: {name}")
         result = validate_call(getattr(station, str(name)))(*words)
     except ValidationError:
-        return Reply(error=("nonsense", "unknown request"))
+        return Reply(error=("nonsense", "the request is not valid"))
     except tuple(ERRORS.values()) as error:
         kind = next(name for name, known in ERRORS.items() if isinstance(error, known))
         return Reply(error=(kind, str(error)))

@@ -68,7 +68,7 @@ class Lifetime(NamedTuple):
 
 
 class ServersUse(BaseModel):
-    """The usage of the servers of one host during one load. Values that the host lacks are None."""
+    """The usage of the servers of one host during one load. None: the host cannot measure it."""
 
     alive: list[bool]  # For each server: whether the server still ran at the end.
     used: list[Usage | None]  # For each server: the usage of all its processes.
@@ -123,7 +123,7 @@ class Report(BaseModel):
     """A host's report on one load."""
 
     role: Role | None = None
-    """`role` and `name` are known to the sweep only. None: all roles are on one machine."""
+    """Only the sweep sets `role` and `name`. None: all roles are on one machine."""
     name: str = ""
     host: HostCount
     allowed: float  # The host's CPU limit, in CPUs.
@@ -319,7 +319,7 @@ class Observation:
     def _use(self, passed: _Moment) -> ServersUse:
         """Return the servers' usage. `passed`: the differences of the counters."""
         looks, tasks = self._looks, tasks_of(pids_of(self._servers))
-        # The maximum of each figure in all samples; empty without samples.
+        # The maximum of each figure in all samples; None without samples.
         peak = Weight(*map(max, zip(*looks, strict=True))) if looks else None
         found = ServersUse(
             alive=[server.running() for server in self._servers],

@@ -74,8 +74,8 @@ def owner_of(place: str) -> Owner:
 
 
 def tree(stacks: Iterable[tuple[Stack, int]]) -> list[Frame]:
-    """Return the merged stacks, each from its first function of STARTS. Functions with small shares
-    are counted with their callers."""
+    """Return the merged stacks. Each begins with its first function that is in STARTS. Functions
+    with small shares are counted as parts of their callers."""
     counted = Counter[Stack]()
     for stack, count in stacks:
         begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
@@ -212,7 +212,7 @@ class Sampler:
 def _await(
     tool: "Sampler | Tracer", child: Child, ready: Callable[[], object], watch: SignalWatch
 ) -> None:
-    """Wait until a tool is `ready`. If it fails, close it. Raises StartError or Interrupted."""
+    """Wait until a tool is `ready`; otherwise close it. Raises StartError or Interrupted."""
     try:
         if not child.until(ready, READY_SECONDS, watch):
             said = last_line(child.stderr) or "no error message"
@@ -324,7 +324,7 @@ def _is_serving(stack: Stack) -> bool:
 
 def what_it_wrote(folder: Path) -> StackFigures:
     """Return the profile that a Go program has written into `folder`. Raise StartError if pprof
-    cannot read the file."""
+    cannot read the file or finds no samples."""
     pprof = ["go", "tool", "pprof", "-symbolize=none", "-sample_index=samples", "-traces"]
     stacks = stacks_by([*pprof, str(folder / PROFILE_FILE)], traces)
     return StackFigures(how="pprof", kernel=False, frames=tree(stacks))

@@ -41,8 +41,8 @@ class ServerOrder(BaseModel):
 
 
 class LocalStation:
-    """The agent in this process. End it with `close`. Each method may raise Interrupted, and if it
-    is called through `RemoteStation`, HostLost."""
+    """The agent in this process. End it with `close`. Each method may raise Interrupted. A method
+    that is called through `RemoteStation` may also raise HostLost."""
 
     lost = ""
     """As in `RemoteStation`: this process is never lost."""

@@ -175,9 +175,9 @@ class DeclaredStudy(StudyWords, Size):
         runs: int | None = None,
         level: int | None = None,
     ) -> tuple["DeclaredStudy", list[str]]:
-        """Return the study with only these parts, servers of the project and numbers (empty: as
-        declared), and the reason for each part without servers. An entry's own numbers remain, but
-        it has at most `runs` runs."""
+        """Return the study with only these parts and servers of the project, and with these numbers
+        (empty or None: as declared). Also return the reason for each part without servers. An
+        entry's own numbers remain, except that it has at most `runs` runs."""
         number, levels = requests or self.requests, (level,) if level else self.levels
         if number and levels and (requests or level):
             levels = tuple(min(one, number) for one in levels)

@@ -5,9 +5,9 @@ The project's servers are found by their folders, so a new server needs no entry
 epoll: `baseline-epoll` is the minimal server of its architecture, in baselines/; `plain-epoll` is
 the server without the second storey, built by `make plain`.
 
-The declaration of a reference server is bench/references/NAME/`reference.toml`. It has the server's
-description, origin, command and workloads, the settings for a fair comparison, and the expected
-processes and system calls. The declaration in bench/references/nginx/ explains all keys.
+`bench/references/NAME/reference.toml` declares a reference server: its description, origin, command
+and workloads, the settings for a fair comparison, and the expected processes and system calls. The
+declaration of nginx explains all keys.
 """
 
 import os
@@ -71,7 +71,7 @@ class Place:
     """The environment and the settings of a running server under test."""
 
     redis_url: str
-    folder: Path  # The folder for the files that only this server writes, e.g. its profile.
+    folder: Path  # The folder for this server's own files: its configuration and its profile.
     port: int = 0  # 0: any free port.
     conditions: Conditions = NO_CONDITIONS
     """The command of a server depends on the number of workers; the command of a baseline depends
@@ -337,7 +337,7 @@ _LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
 
 
 class Serving(BaseModel):
-    """Facts about a serving reference server, which a test checks. The numbers are also in
+    """Facts about a reference server under load, which a test checks. They are also in
     docs/reference/reference-servers.md."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -402,7 +402,7 @@ class Reference(BaseModel):
     @property
     def needs(self) -> str:
         """Return in words what the user must install."""
-        where = "if Debian or Ubuntu has it, `make peers` asks and installs it"
+        where = "`make peers` installs what Debian or Ubuntu has"
         return self.install or f"{' '.join(self.packages)} ({where})"
 
     def lacks(self) -> bool:

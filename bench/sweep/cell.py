@@ -23,7 +23,7 @@ from bench.sweep.run_figures import Evidence, enter
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 """The data bytes of a TCP segment: the MTU is 65,536 bytes on loopback, 1,500 bytes on Ethernet."""
 SETTLE_SECONDS = 0.05
-"""The time for the last children and threads to end after the load, so they are counted."""
+"""The pause after warm-up and load: the last children and threads end in it and are counted."""
 Lengths = dict[tuple[str, bool], int]
 """The length of a baseline's answer in bytes, by workload and whether connections are kept."""
 
@@ -52,7 +52,7 @@ def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tu
 def empty_run(subject: Subject, spec: RunSpec, state: Held, label: str = "", text: str = "") -> Run:
     """Return the record of a run without figures; `label` and `text` are the reason."""
     reason, of = Reason(label=label, text=text) if text else None, subject.architecture
-    # `Run` has the fields of its plan, except the timeout.
+    # `Run` has all fields of `RunSpec` except the timeout, which pydantic ignores.
     return Run(**vars(spec), kind=subject.kind, architecture=of, state=state, reason=reason)
 
 
@@ -80,8 +80,8 @@ def _measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths, run:
 
 
 def _loaded(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths, run: Run) -> Evidence:
-    """Start the programs, make the load, and end the programs. Read all counters immediately before
-    and after the load."""
+    """Start the programs, make the load, end the programs, and return the data of the run. All
+    counters are read immediately before and after the load."""
     workload, redis = workload_for(spec.conditions.workload), site.redis
     url = urljoin(_start(spec, site, lengths), workload.path)
     answer = probe(url, workload, 200 if subject.kind == "baseline" else workload.status)

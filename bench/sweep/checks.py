@@ -311,9 +311,9 @@ def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
 
 
 def _ends(seen: Evidence) -> tuple[str, str]:
-    """Return how a server ended before SIGTERM, and how a server ended wrongly, as parts of a
-    sentence. A text is empty if no server ended so. With several instances, a text has the number
-    of the first such instance."""
+    """Return two parts of a sentence: the end of the first server that ended before SIGTERM, and of
+    the first server that ended with an error. A text is empty if there is no such server. With
+    several instances, a text has the number of the instance."""
     alive = {s.name: s.servers.alive for s in seen.hosts if s.servers}
     ends = [
         (host, *both)

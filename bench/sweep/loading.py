@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The load of a run: the warm-up, and the requests of a load generator with idle connections. Or
-this process opens many connections and measures the memory that servers need for them."""
+"""Make the load of a run: the warm-up, then the requests of a load generator, with idle connections
+if needed. To measure the memory of connections, this process opens the connections itself."""
 
 import contextlib
 import select
@@ -49,7 +49,7 @@ def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
 
 @contextlib.contextmanager
 def idling(url: str, spec: RunSpec, site: Site) -> Iterator[IdleConnections | None]:
-    """Hold the idle connections of a run open; None without idle connections."""
+    """Hold the run's idle connections open during the `with` block; None if the run has none."""
     if not spec.conditions.idle:
         yield None
         return
@@ -87,8 +87,8 @@ def gains_a_digit(count: int, visits: int) -> bool:
 
 TIMEOUT = 10.0
 PER_ADDRESS = 5_000
-"""The number of connections from one local address. Most of its 28,000 ports stay free, so the
-kernel finds a free port fast."""
+"""The most connections from one local address. Most of its 28,000 ports stay free, so the kernel
+finds a free port fast."""
 HELD_MS = 1_700
 """The pause of Redis: shorter than the servers' timeout for Redis (2 s)."""
 SPARE_SECONDS = 0.2
@@ -97,7 +97,7 @@ TIDY_SECONDS = 0.8
 """The time for a server to release the memory of its answers: longer than TRIM_INTERVAL in
 ops/limits.h."""
 CALM_SECONDS = 0.1
-"""A server that uses no CPU for this time has read all requests."""
+"""A server that uses no CPU for this time is assumed to have read all requests."""
 
 
 def _memory(url: str, spec: RunSpec, site: Site) -> Outcome:
@@ -115,8 +115,8 @@ def _memory(url: str, spec: RunSpec, site: Site) -> Outcome:
 
 @contextlib.contextmanager
 def connected(url: str, count: int) -> Iterator[list[Client]]:
-    """Yield `count` connections to a server. If the server is on this machine, PER_ADDRESS
-    connections use the same local address. Raises NoFigure."""
+    """Yield `count` connections to a server. If the server is on this machine, at most PER_ADDRESS
+    of them use the same local address. Raises NoFigure."""
     to, clients = urlsplit(url), list[Client]()
     address = (to.hostname or "", to.port or 80)
     here = address[0].startswith("127.")
@@ -140,7 +140,7 @@ def ask(clients: Sequence[Client], wanted: bytes) -> None:
 
 
 def listen(clients: Sequence[Client]) -> None:
-    """Read the response on all connections. Raises NoFigure if one is missing or not valid."""
+    """Read a response on each connection. Raises NoFigure if one is missing or not valid."""
     for number, client in enumerate(clients, 1):
         try:
             answer = client.answer()

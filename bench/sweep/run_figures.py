@@ -47,7 +47,7 @@ class Evidence:
 
     @property
     def uses(self) -> list[ServersUse]:
-        """Return the usage of the servers, by host."""
+        """Return the usage of the servers, one entry for each server host."""
         return [seen.servers for seen in self.hosts if seen.servers]
 
     @property
@@ -62,7 +62,7 @@ class Evidence:
 
     @property
     def all_requests(self) -> int:
-        """Return the number of requests to the servers: also the first one and the warm-up."""
+        """Return the number of requests to the servers: first request, warm-up, load and idling."""
         idle = self.idle.requests if self.idle else 0
         return 1 + self.warmed_up + self.spec.requests + idle
 

@@ -56,7 +56,7 @@ class Sweeper:
         return status
 
     def _log(self, text: str) -> None:
-        """Append a line to the sweep's log, if the disk has space."""
+        """Append a line to the sweep's log. Ignore errors, e.g. if the disk is full."""
         with contextlib.suppress(OSError), (self.folder / display.LOG).open("a") as log:
             log.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {text}\n")
 

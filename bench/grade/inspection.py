@@ -17,7 +17,7 @@ from bench.grade.building import Expected
 from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.server import IDLE_END_SECONDS, WORKERS, fault_of_end, is_zombie
-from bench.grade.threads import ASLEEP, idle_threads
+from bench.grade.threads import ASLEEP, idle_threads, wait_for_clients
 from bench.host.accounting import rusage_of_reaped
 from bench.host.kernel import cpu_ticks, difference
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
@@ -273,9 +273,11 @@ def require_capacity(
             except Failed as failed:
                 if failed.fault == fault:
                     idle, served = idle_threads(scene.pids()), len(held) - number + 1
+                    accepts = wait_for_clients(scene.pids())
                     stack.close()
                     require_end_of_head(scene)
-                    if len(idle) > served:  # so some of the idle threads serve no client
+                    # With more idle threads than clients, some of these threads serve no client.
+                    if accepts and not failed.locked and len(idle) > served:
                         failed.seen += f"; threads that slept: {len(idle)}"
                         failed.fault, failed.proof = "lost-wakeup", (ASLEEP, idle)
                 raise

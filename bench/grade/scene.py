@@ -117,7 +117,8 @@ class Scene(GradedServer):
             self.alive()
             received, in_time, is_cut = b"", False, False
             if isinstance(error, NoAnswer):
-                received, in_time, is_cut = error.received, error.in_time, bool(error.head)
+                received, in_time = error.received, error.in_time
+                is_cut = bool(error.head) and not client.broke
             if (extra := received.find(b"HTTP/1.")) > 0:
                 raise Failed(
                     "wrong-length",

@@ -202,7 +202,8 @@ def exchange(
         try:
             client.send(page.request(remark))
         except OSError as error:
-            return "failed", f"no request was sent: {error}"
+            if not rushes:
+                return "failed", f"no request was sent: {error}"
         end = client.until_end()
         if not end.in_time or (client.broke and not rushes):
             return "failed", str(end)

@@ -89,7 +89,8 @@ static void make_blocking(int descriptor) {
 }
 
 static int64_t time_left(const struct redis_pipeline *redis) {
-    return redis->deadline - clock_milliseconds();
+    return MIN(redis->deadline, redis->asked_at + REDIS_REPLY_TIMEOUT) -
+           clock_milliseconds();
 }
 
 /* Returns 0 if the call may sleep until the socket's timeout.  While the socket

@@ -464,6 +464,7 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
         (None, b"\n" + GOOD, GOOD, b"", "wrong-length"),
         (None, GOOD + OPEN, BODY, b"", "short-write"),
         ("redis-not-back", b"", GOOD, GOOD, "redis-not-back"),
+        ("redis-stops-all", b"", GOOD, GOOD, "redis-stops-all"),
         (None, GOOD + b"1x", GOOD + b"1y", GOOD + b"2y", "state-left"),
     ],
 )

@@ -114,6 +114,8 @@ def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
 
 def _intruded(binary: Path, root: Path, url: str, *options: str, **variables: str) -> Server:
     """Return a server under an attacker's control: see tests/faults/intruder.c."""
+    if not INTRUDER.exists():
+        pytest.fail(f"{INTRUDER} is missing: build it first (make faults)", pytrace=False)
     words = ("env", f"LD_PRELOAD={INTRUDER}", *(f"{key}={it}" for key, it in variables.items()))
     # With --log a server with io_uring calls getpeername(), which starts the intruder.
     return Server(binary, root, url, ("--workers", "2", "--log", *options), words)
@@ -121,8 +123,6 @@ def _intruded(binary: Path, root: Path, url: str, *options: str, **variables: st
 
 def intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> dict[str, int]:
     """Return the result of each of the intruder's attempts, by name: an errno, or 0 for success."""
-    if not INTRUDER.exists():
-        pytest.fail(f"{INTRUDER} is missing: build it first (make faults)", pytrace=False)
     with PrivateRedis() as other:
         variables = {
             "ROOT": f"{root}/",

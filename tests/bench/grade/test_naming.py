@@ -63,7 +63,7 @@ def test_a_thread_that_woke_up_waits_for_no_kept_lock(monkeypatch: pytest.Monkey
 
 
 def test_an_idle_thread_waits_for_a_signal_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not idle are the first thread, a thread that waits for a lock, and one that reads."""
+    """Not idle are the first thread, a thread that waits for a lock, and a thread that reads."""
     waits, for_lock = (16, 0x189, 0, 0, 0, 0), (16, 128, 2, 0, 0, 0)
     calls = [
         (1, "futex", waits),

@@ -12,11 +12,10 @@ import shutil
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import redis
@@ -24,15 +23,14 @@ import redis
 from bench.grade import trying
 from bench.grade.attempts import CheckRunner, Trial, own_redis
 from bench.grade.building import BUILD_POINTS, Expected, make_site
-from bench.grade.differences import BROKEN, OPEN, REMARK, cause
 from bench.grade.findings import FAULTS, OVER, TEXTS, Failed, FaultFile, Grade
 from bench.grade.scene import Scene
 from bench.grade.server import TIMEOUT
-from bench.grade.stages import STAGES, comparing, situations
+from bench.grade.stages import STAGES
 from bench.grade.stages.clients import exchange, require_saved
-from bench.grade.stages.comparing import Pair, Requests, Sent
+from bench.grade.stages.comparing import Requests
 from bench.grade.stages.racing import MORE_TIMEOUT
-from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps, take
+from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps
 from bench.grade.stages.situations import FILE as SITUATIONS
 from bench.grade.trying import Stage, World
 from bench.host.process import SignalWatch
@@ -364,125 +362,6 @@ def test_an_evaluation_of_the_virtual_programming_lab_gives_a_grade(tmp_path: Pa
     said = shell("bash vpl_execution", tmp_path)
     assert f"Grade :=>> {LAZY_POINTS}" in said.splitlines()
     assert "Comment :=>> You answer before you have read the request: " in said
-
-
-GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"
-BAD = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
-MISSING = b"HTTP/1.1 404 Not Found\r\n\r\n"
-CLOSES = GOOD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-UNAVAILABLE = BAD.replace(b"400", b"503")
-BODY = GOOD + b"x"
-
-
-@pytest.mark.parametrize(
-    ("path", "mine", "its", "fault"),
-    [
-        (b"/", GOOD + b"x", GOOD + b"y", "wrong-answer"),
-        (b"/", GOOD, GOOD + b"y", "short-write"),
-        (b"/", GOOD.replace(b"1\r", b"2\r") + b"y", GOOD + b"y", "wrong-length"),
-        (b"/", BODY + b"y", BODY, "wrong-length"),
-        (b"/", BODY, BODY + BAD, "loses-pipelined"),
-        (b"/", BODY + GOOD, BODY + BAD, "believes-anything"),
-        (b"/", BODY + BAD[9:], BODY + BAD, "bad-head"),
-        (b"/", BODY + b"y" + BAD, BODY + BAD, "wrong-length"),
-        (b"/", BODY + BODY, BODY, "wrong-answer"),
-        (b"/", GOOD[:20], GOOD, "no-answer"),
-        (b"/", BODY, b"", "wrong-answer"),
-        (b"/guestbook", BODY, BAD + REMARK, "believes-anything"),
-        (b"/", b"", GOOD, "no-answer"),
-        (b"/", OPEN, GOOD, "no-answer"),
-        (b"/", b"hello", GOOD, "bad-head"),
-        (b"/", GOOD, BAD, "believes-anything"),
-        (b"/", MISSING, BAD, "believes-anything"),
-        (b"/", BAD, GOOD, "wrong-answer"),
-        (b"/", GOOD, CLOSES, "never-closes"),
-        (b"/", CLOSES, GOOD, "not-kept"),
-        (b"/", CLOSES + OPEN, CLOSES, "never-closes"),
-        (b"/", GOOD + OPEN, GOOD, "ignores-end"),
-        (b"/guestbook", BAD.replace(b"400", b"503"), GOOD, "no-redis"),
-        (b"/guestbook", GOOD, BAD.replace(b"Connection", b"X"), "wrong-answer"),
-        (b"/", b"\n" + GOOD, GOOD, "bad-head"),
-        (b"/guestbook", GOOD, GOOD + REMARK, "no-redis"),
-        (b"/", BAD.replace(b"Connection", b"X"), BAD, "never-closes"),
-        (b"/", BAD.replace(b"Connection", b"X") + b"a form", BAD, "believes-anything"),
-        (b"/", GOOD + OPEN, BODY, "short-write"),
-        (b"/", GOOD + b"x" + BROKEN, GOOD + b"x", "resets"),
-        (b"/", GOOD + BROKEN, GOOD + b"x", "resets"),
-        (b"/", GOOD + b"xy" + BROKEN, GOOD + b"x", "wrong-length"),
-    ],
-)
-def test_a_difference_from_the_reference_server_is_named(
-    path: bytes, mine: bytes, its: bytes, fault: str
-) -> None:
-    assert cause(b"GET " + path + b" HTTP/1.1", mine, its) == fault
-
-
-def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool]) -> Pair:
-    """Return a pair whose graded server gives a wrong answer if `is_wrong(sent)` is true."""
-
-    def respond(scene: object, sent: Sent, ends: bool = True) -> bytes:
-        return GOOD + (b"x" if scene is mine and is_wrong(sent) else b"y")
-
-    mine: Any = SimpleNamespace(alive=lambda: None, stop=lambda: None, server="")
-    mine.of = lambda _: SimpleNamespace(started=lambda: contextlib.nullcontext(mine))
-    monkeypatch.setattr(comparing, "responses", respond)
-    monkeypatch.setattr(Pair, "prepare", lambda _: None)
-    return Pair(mine, cast(Any, None), cast(Any, SimpleNamespace(kept=True)))
-
-
-@pytest.mark.parametrize(
-    ("is_wrong", "fault", "count"),
-    [
-        (lambda sent: b"b" in sent.parts, "wrong-answer", 1),
-        (lambda sent: b"a" in sent.parts and list(sent.cuts) == sent.ends != [], "state-left", 2),
-        (lambda sent: b"c" in sent.parts[1:] and not sent.cuts, "loses-pipelined", 3),
-        (lambda sent: list(sent.cuts) == [2], "one-recv", 4),
-    ],
-)  # fmt: skip
-def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
-    monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool], fault: str, count: int
-) -> None:
-    """The grader reduces four requests to the `count` requests that still show the difference."""
-    pair = answering(monkeypatch, is_wrong)
-    parts = (b"a", b"b", b"c", b"d")
-    cuts = [2] if fault == "one-recv" else [1, 2, 3] if fault == "state-left" else []
-    with pytest.raises(Failed) as found:
-        pair.require_same(Sent(parts, cuts, "one-recv" if cuts else "loses-pipelined"))
-    assert found.value.fault == fault
-    shown = f"{count} requests on a connection" if count > 1 else "the request b'b' was answered"
-    assert found.value.seen.startswith(shown)
-
-
-@pytest.mark.parametrize(
-    ("usual", "mine", "its", "alone", "fault"),
-    [
-        ("redis-stops-all", GOOD + b"1x", GOOD + b"1y", GOOD + b"2x", "wrong-answer"),
-        ("redis-stops-all", BAD, UNAVAILABLE, BAD, "redis-stops-all"),
-        ("redis-not-back", UNAVAILABLE, GOOD, GOOD, "redis-not-back"),
-        ("redis-not-back", BAD, GOOD, BAD, "wrong-answer"),
-        (None, b"", GOOD + b"1x", GOOD + b"2x", "not-kept"),
-        (None, b"\n" + GOOD, GOOD, b"", "wrong-length"),
-        (None, GOOD + OPEN, BODY, b"", "short-write"),
-        ("redis-not-back", b"", GOOD, GOOD, "redis-not-back"),
-        ("redis-stops-all", b"", GOOD, GOOD, "redis-stops-all"),
-        (None, GOOD + b"1x", GOOD + b"1y", GOOD + b"2y", "state-left"),
-    ],
-)
-def test_a_difference_in_a_situation_is_named(
-    monkeypatch: pytest.MonkeyPatch, usual: Any, mine: bytes, its: bytes, alone: bytes, fault: str
-) -> None:
-    """A situation's fault is reported for a wrong status, not for a wrong page. `state-left` is
-    reported only if a new connection gets the right response (apart from the visitor number)."""
-    pair = answering(monkeypatch, lambda _: False)
-    monkeypatch.setattr(situations, "responses", lambda *_: alone)
-    actors: Any = tuple(
-        SimpleNamespace(step=lambda _, got=got: lambda *_: got, clients={b"a": None})
-        for got in (mine, its)
-    )
-    with pytest.raises(Failed) as found:
-        take(pair, actors, b"ask a GET /guestbook HTTP/1.1\r\nHost: a", usual)
-    assert found.value.fault == fault
-    assert found.value.seen.startswith("`GET /guestbook HTTP/1.1` of client a was answered ")
 
 
 def answered_scene(folder: Path, seed: int = 1) -> Any:

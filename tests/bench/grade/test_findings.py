@@ -26,7 +26,8 @@ from bench.grade.trying import Stage, World
 from bench.host.process import SignalWatch
 from bench.load.client import Response
 
-from .test_checks import GOOD, answered_scene
+from .test_checks import answered_scene
+from .test_naming import GOOD
 
 
 @pytest.mark.parametrize(

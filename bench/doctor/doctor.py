@@ -33,9 +33,6 @@ from bench.services.redis_server import RunRedis
 SPARE_DESCRIPTORS = 64
 """The descriptors that ab and the servers need in addition to connections: standard input and
 output, the listening socket, public/, templates/, Redis, and files that servers keep open."""
-TIME_WAIT_AMPLE = 600_000
-"""This number of entries suffices if 10,000 connections per second end and stay in TIME_WAIT for
-60 s each. The fix in limits.toml has the same number."""
 REUSED = {0: "never", 1: "always", 2: "on loopback"}
 """When ports in TIME_WAIT are reused, by the value of tcp_tw_reuse."""
 
@@ -59,6 +56,9 @@ LIMITS = tables_of(LimitWords, Path(__file__).with_name("limits.toml"))
 HALF_OF_PORTS = "half of the ports"
 ACCEPT_QUEUE_FIX = LIMITS[Limit.ACCEPT_QUEUE.value].fix
 TIME_WAIT_FIX = LIMITS[Limit.TIME_WAIT.value].fix
+TIME_WAIT_AMPLE = int(TIME_WAIT_FIX.rpartition("=")[2])
+"""This number of entries suffices if 10,000 connections per second end and stay in TIME_WAIT for
+60 s each."""
 
 HostLimits = tuple[str, Role | None, SystemLimits]
 """The name, the role and the limits of a host."""

@@ -282,7 +282,8 @@ def take(
     if verb == b"ask" and is_kept and not explained and fault != "redis-not-back":
         wrong, wanted, alone = map(Response.of, (here, right, responses(pair.mine, Sent([others]))))
         if is_like(alone, wanted) and not is_like(alone, wrong):
-            failed.fault = "state-left" if here else failed.fault
+            if here:
+                failed.fault = "state-left"
             failed.seen += "; on a new connection the same request is answered correctly"
     raise failed
 

@@ -120,7 +120,7 @@ AFTER = "epoll 1500 1515 cpu=75,78"
 
 
 @pytest.mark.parametrize(
-    ("after", "said", "better", "dearer"),
+    ("after", "explained", "better", "costlier"),
     [
         (f"{AFTER}; baseline-epoll 1000 1010 cpu=40,41", RATIO, 1, 1),
         (AFTER, UNKNOWN, 1, 1),
@@ -130,14 +130,14 @@ AFTER = "epoll 1500 1515 cpu=75,78"
     ],
 )
 def test_changes_are_printed_and_the_comparison_of_cpu_time_is_explained(
-    after: str, said: str, better: int, dearer: int, tmp_path: Path
+    after: str, explained: str, better: int, costlier: int, tmp_path: Path
 ) -> None:
     status, text = shown(sweep(BEFORE), sweep(after), tmp_path)
     assert status == int(after != BEFORE)
     assert ("+50.0%" in text) == (after != BEFORE)
-    assert "".join(words for words in (RATIO, UNKNOWN, LOUD) if words in text) == said
+    assert "".join(words for words in (RATIO, UNKNOWN, LOUD) if words in text) == explained
     assert f"{better} better, 0 worse beyond noise" in text
-    assert f"0 better, {dearer} worse" in text.rpartition("CPU/request:")[2]
+    assert f"0 better, {costlier} worse" in text.rpartition("CPU/request:")[2]
 
 
 def test_names_of_a_reference_are_shown_as_they_are(tmp_path: Path) -> None:
